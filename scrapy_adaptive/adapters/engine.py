@@ -1,0 +1,145 @@
+"""Everything that touches what Scrapy keeps private, and nothing else.
+
+Laws
+----
+* No other file names an underscore attribute of Scrapy, the downloader's slots, or the
+  engine's wake-up: when Scrapy moves them, this file moves.
+* Methods are wrapped on the instance of this crawl; no class of Scrapy is changed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.httpobj import urlparse_cached
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.core.engine import ExecutionEngine
+    from scrapy.core.scheduler import BaseScheduler
+    from scrapy.crawler import Crawler
+    from twisted.internet.defer import Deferred
+
+logger = logging.getLogger("scrapy_adaptive")
+
+INTERACTIVE_COMMANDS = frozenset({"fetch", "view", "shell", "parse"})
+"""Commands whose user waits for one answer, a refusal included."""
+
+SLOT_META_KEY = "download_slot"
+
+
+class Engine:
+    """The engine of one crawl, as the throttle sees it."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._attached = False
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether the wrappers are in place."""
+        return self._attached
+
+    def attach(
+        self,
+        *,
+        on_left: Callable[[Request], None],
+        on_close: Callable[[], None],
+        wrap_scheduler: Callable[[BaseScheduler], None],
+    ) -> None:
+        """Follow this crawl's requests from now on.
+
+        Args:
+            on_left: called with each request when it has left the downloader and all
+                downloader middlewares, whatever its end.
+            on_close: called when the spider is asked to close, before anything else happens.
+            wrap_scheduler: given the scheduler, once.
+        """
+        engine = self._engine
+        self._attached = True
+        self._follow_fetch(engine, on_left)
+        self._precede_close(engine, on_close)
+        self._free_slots_of_delay(engine)
+        assert engine._slot is not None
+        wrap_scheduler(engine._slot.scheduler)
+
+    def nudge(self) -> None:
+        """Have the engine ask its scheduler again."""
+        engine = self._crawler.engine
+        if engine is not None and engine._slot is not None:
+            engine._slot.nextcall.schedule()
+
+    def slot_key(self, request: Request) -> str | None:
+        """Name of the request's slot; None where there is no host to be polite to."""
+        if SLOT_META_KEY not in request.meta and not urlparse_cached(request).hostname:
+            return None
+        return self._engine.downloader.get_slot_key(request)
+
+    def step_aside(self, request: Request) -> None:
+        """A waiting request gives its place in CONCURRENT_REQUESTS to others."""
+        self._engine.downloader.active.discard(request)
+        self.nudge()
+
+    def step_back(self, request: Request) -> None:
+        """The request takes a place again: the downloader will want to free it."""
+        self._engine.downloader.active.add(request)
+
+    @property
+    def _engine(self) -> ExecutionEngine:
+        engine = self._crawler.engine
+        assert engine is not None
+        return engine
+
+    @staticmethod
+    def _follow_fetch(engine: ExecutionEngine, on_left: Callable[[Request], None]) -> None:
+        fetch = engine.downloader.fetch
+
+        def followed(request: Request, *args: Any) -> Deferred[Any]:
+            def left(result: Any) -> Any:
+                on_left(request)
+                return result
+
+            deferred: Deferred[Any] = fetch(request, *args)
+            return deferred.addBoth(left)
+
+        engine.downloader.fetch = followed  # type: ignore[method-assign,assignment]
+
+    @staticmethod
+    def _precede_close(engine: ExecutionEngine, on_close: Callable[[], None]) -> None:
+        close_spider = engine.close_spider_async
+
+        def preceded(**kwargs: Any) -> Coroutine[Any, Any, None]:
+            on_close()
+            return close_spider(**kwargs)
+
+        engine.close_spider_async = preceded  # type: ignore[method-assign]
+
+    @staticmethod
+    def _free_slots_of_delay(engine: ExecutionEngine) -> None:
+        downloader = engine.downloader
+        downloader.per_slot_settings = _WithoutDelay(downloader.per_slot_settings)
+        for slot in downloader.slots.values():
+            slot.delay = 0.0
+
+
+class _WithoutDelay(dict[str, dict[str, Any]]):
+    """DOWNLOAD_SLOTS with the delay of every slot set to 0: the gate paces, Scrapy does not."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return {**(super().get(key) or {}), "delay": 0.0}
+
+
+def running_command() -> str | None:
+    """Name of the `scrapy` command that runs this process; None in a script.
+
+    Scrapy tells its components nothing of the command, so the call stack is asked.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "scrapy.cmdline" and "cmdname" in frame.f_locals:
+            return str(frame.f_locals["cmdname"])
+        frame = frame.f_back
+    return None

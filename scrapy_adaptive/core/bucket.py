@@ -1,0 +1,79 @@
+"""A token bucket that returns the instant of the next send.
+
+Laws
+----
+* Tokens are in [0, capacity], capacity in [1, burst].
+* A send takes one token; one token comes back each `delay` seconds.
+* The delay is an argument of every call: a new rate holds from the next dispatch on.
+* Chance only lengthens a gap, never shortens it.
+* Pain drains the bucket and cuts its capacity to 1; each accepted request grows it back.
+"""
+
+from __future__ import annotations
+
+CAPACITY_GROWTH = 0.1
+"""Tokens of capacity that one accepted request gives back after pain: ten for one token."""
+
+JITTER_RATIO = 0.02
+"""Most by which chance lengthens a gap, as a share of the delay.
+
+A paced client needs no more to leave a lockstep; each percent costs a percent of speed.
+"""
+
+
+class TokenBucket:
+    """Tokens saved up by one slot.
+
+    Args:
+        burst: most tokens saved up, at least 1.
+        now: monotonic seconds; one token is there from the start.
+    """
+
+    __slots__ = ("_stretch", "_tokens", "_updated_at", "burst", "capacity")
+
+    def __init__(self, burst: float, now: float) -> None:
+        self.burst = burst
+        self.capacity = burst
+        self._tokens = 1.0
+        self._updated_at = now
+        self._stretch = 1.0
+
+    def ready_at(self, delay: float) -> float:
+        """The instant from which one token is there, in monotonic seconds.
+
+        **Keeps**: waiting until then admits, waiting less does not.
+        """
+        return self._updated_at + max(0.0, 1.0 - self._tokens) * delay * self._stretch
+
+    def tokens(self, now: float, delay: float) -> float:
+        """Tokens there at `now`, while one comes each `delay` seconds."""
+        gap = delay * self._stretch
+        if gap <= 0.0:
+            return self.capacity
+        grown = self._tokens + max(0.0, now - self._updated_at) / gap
+        return min(self.capacity, grown)
+
+    def take(self, now: float, delay: float, chance: float) -> None:
+        """Spend one token; `chance` in [0, 1) lengthens the next gap by up to `JITTER_RATIO`.
+
+        Raises:
+            ValueError: no token is there yet.
+        """
+        if now < self.ready_at(delay):
+            raise ValueError(f"no token before {self.ready_at(delay)}, asked at {now}")
+        self._tokens = max(0.0, self.tokens(now, delay) - 1.0)
+        self._updated_at = now
+        self._stretch = 1.0 + JITTER_RATIO * chance
+
+    def drain(self, now: float, delay: float) -> float:
+        """Empty the bucket and cut its capacity to 1; returns the tokens lost."""
+        lost = self.tokens(now, delay)
+        self.capacity = 1.0
+        self._tokens = 0.0
+        self._updated_at = now
+        return lost
+
+    def on_accepted(self) -> None:
+        """One more accepted request: the capacity grows back towards `burst`."""
+        if self.capacity < self.burst:
+            self.capacity = min(self.burst, self.capacity + CAPACITY_GROWTH)

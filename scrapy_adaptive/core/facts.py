@@ -1,0 +1,125 @@
+"""What the laws hear and what they answer.
+
+Laws
+----
+* A fact is immutable and says what happened, never what to do.
+* A refusal to send is a value (`Hold`) with its earliest instant and its reason.
+* A decision carries the change *and why*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+Page: TypeAlias = Hashable
+"""Identity of a request's page: its fingerprint in Scrapy."""
+
+
+class Outcome(Enum):
+    """What an answer meant for politeness."""
+
+    ACCEPTED = "accepted"
+    """The site served the request (a 404 is served too)."""
+    REFUSED = "refused"
+    """The site asked for less: 429, 503, a captcha."""
+    FAILED = "failed"
+    """The site broke: another 5xx, a lost connection, a timeout."""
+
+
+class Reason(Enum):
+    """Why nothing may be sent just now."""
+
+    DELAY = "delay"
+    CONCURRENCY = "concurrency"
+    PAUSED = "paused"
+    IN_FLIGHT = "in flight"
+    PROBE = "probe out"
+    RECHECK = "recheck"
+    VERDICT = "verdict awaited"
+    GLOBAL = "global breaker"
+    GLOBAL_RATE = "global rate"
+
+
+class Hold(NamedTuple):
+    """A refusal to send: not before `until`, because of `reason`.
+
+    `until` is in monotonic seconds; infinity means "when an event says so".
+    """
+
+    until: float
+    reason: Reason
+
+
+class Wanted(Enum):
+    """Which of several waiting requests serves best."""
+
+    ANY = "any"
+    UNSUSPECTED = "unsuspected"
+    """A probe asks about the host: a page that was not refused before."""
+    SUSPECTED = "suspected"
+    """A recheck asks about the page that alone was refused."""
+
+
+class Event(Enum):
+    """What one answer changed."""
+
+    ACCEPTED = "accepted"
+    RECOVERED = "probe accepted"
+    TRIPPED = "tripped"
+    LATE = "late refusal"
+    PROBE_REFUSED = "probe refused"
+    BROKEN = "broken page"
+    LONE_FAILURE = "lone failure"
+
+    @property
+    def is_pain(self) -> bool:
+        """Whether the request is to be fetched again without spending a retry."""
+        return self in _PAIN
+
+
+_PAIN = frozenset({Event.TRIPPED, Event.LATE, Event.PROBE_REFUSED})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How one request ended, as far as politeness cares."""
+
+    outcome: Outcome
+    latency: float | None = None
+    """Seconds to the response's head; None teaches the latency law nothing."""
+    may_lower: bool = True
+    """Whether this latency may lower the delay: a status of 200, as in AutoThrottle."""
+    told: float | None = None
+    """Seconds of silence the site itself asked for."""
+    page: Page | None = None
+    """Needed on a refusal or a failure, and while the slot suspects pages."""
+
+
+@dataclass(slots=True, eq=False)
+class Permit:
+    """The right to send one request. It ends once: measured, ignored or dropped."""
+
+    key: str
+    sent_at: float
+    """Monotonic seconds at which it was granted."""
+    probe: bool = False
+    recheck: bool = False
+    """Sent after the silence that a probe has just outlasted: the page refused then fits best."""
+    doubted: bool = False
+    """Its answer looks like a refusal and a verdict is awaited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What an answer changed, and why."""
+
+    event: Event
+    delay: float
+    """Least seconds between two sends from now on."""
+    delay_change: float
+    wait: float
+    """Seconds of silence from now; 0 when there is none."""
+    why: str

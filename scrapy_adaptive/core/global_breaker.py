@@ -1,0 +1,82 @@
+"""The circuit breaker of the whole crawl.
+
+Laws
+----
+* It opens when enough distinct slots trip within a window, or when downloads fail on as many
+  slots with nothing accepted anywhere between: then it is the crawler's own uplink.
+* While it is open nothing leaves for any slot. It closes when all that was in flight is back
+  and a cool-down has passed since.
+* A trip while it is open starts the cool-down anew.
+
+**Source**: the global circuit breaker of feedback-controlled crawlers, where any 429 stops
+everything until the "concurrency lag", the requests already past the limiter, has cleared.
+**Departs**: by default it takes several slots, as one site's limit is no other site's affair.
+"""
+
+from __future__ import annotations
+
+import math
+
+LEAST_FAILING_SLOTS = 2
+"""One failing slot never means that the uplink is down."""
+
+
+class GlobalBreaker:
+    """Open or closed, for all slots at once.
+
+    Args:
+        slots: distinct slots that must trip, >= 1.
+        window: seconds within which they must, > 0.
+        cooldown: seconds of silence once nothing is in flight, >= 0.
+    """
+
+    __slots__ = ("_closes_at", "_failed", "_tripped", "cooldown", "is_open", "slots", "window")
+
+    def __init__(self, *, slots: int, window: float, cooldown: float) -> None:
+        self.slots = slots
+        self.window = window
+        self.cooldown = cooldown
+        self.is_open = False
+        self._closes_at: float | None = None
+        self._tripped: dict[str, float] = {}
+        self._failed: dict[str, float] = {}
+
+    def on_trip(self, key: str, now: float) -> bool:
+        """A slot tripped; returns whether the global breaker opens by it."""
+        return self._on_trouble(self._tripped, key, now, self.slots)
+
+    def on_failure(self, key: str, now: float) -> bool:
+        """A download failed; returns whether the global breaker opens by it."""
+        return self._on_trouble(self._failed, key, now, max(self.slots, LEAST_FAILING_SLOTS))
+
+    def on_accepted(self) -> None:
+        """Something was accepted somewhere: the uplink works."""
+        self._failed.clear()
+
+    def hold_until(self, now: float, *, in_flight: int) -> float | None:
+        """The instant before which nothing may leave; None when it is closed.
+
+        Infinity while requests are in flight: the cool-down begins when the last is back.
+        """
+        if not self.is_open:
+            return None
+        if in_flight:
+            return math.inf
+        if self._closes_at is None:
+            self._closes_at = now + self.cooldown
+        if now < self._closes_at:
+            return self._closes_at
+        self.is_open = False
+        return None
+
+    def _on_trouble(self, seen: dict[str, float], key: str, now: float, enough: int) -> bool:
+        seen.pop(key, None)
+        seen[key] = now
+        for other in [other for other, at in seen.items() if at <= now - self.window]:
+            del seen[other]
+        if len(seen) < enough:
+            return False
+        opens = not self.is_open
+        self.is_open = True
+        self._closes_at = None
+        return opens

@@ -1,0 +1,224 @@
+"""The governor owns the slots and answers whether a request may go, and when.
+
+Laws
+----
+* A slot is made on first use; of more than `max_slots` the least recently used idle ones are
+  forgotten, never one that is paused or has something in flight.
+* The global breaker and the crawl-wide bucket stand before every slot.
+* granted = measured + ignored + dropped + in flight, at every instant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from .bucket import TokenBucket
+from .ceiling import Aimd, Ceiling
+from .facts import Answer, Decision, Event, Hold, Outcome, Permit, Reason
+from .global_breaker import GlobalBreaker
+from .limits import Limits
+from .slot import Slot
+
+EVICTION_LOOKS = 16
+"""Slots looked at for one that is idle, each time a slot is made beyond the most."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has happened so far, over all slots; numbers of events but for the tokens."""
+
+    granted: int = 0
+    measured: int = 0
+    ignored: int = 0
+    dropped: int = 0
+    refusals: int = 0
+    failures: int = 0
+    trips: int = 0
+    global_trips: int = 0
+    probes: int = 0
+    broken_pages: int = 0
+    drained_tokens: float = 0.0
+
+    @property
+    def in_flight(self) -> int:
+        """Permits granted and not ended."""
+        return self.granted - self.measured - self.ignored - self.dropped
+
+
+class Governor:
+    """All slots of one crawl.
+
+    Args:
+        limits: bounds of a slot with none of its own.
+        slot_limits: bounds of the slots that have their own, by key.
+        global_breaker: the breaker of the whole crawl.
+        global_rate: sends a second over all slots; 0 sets no bound.
+        max_slots: most slots remembered, >= 1.
+        chance: returns a number in [0, 1) each time it is called.
+        ceiling: makes the law that learns one slot's limit.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        *,
+        global_breaker: GlobalBreaker,
+        chance: Callable[[], float],
+        slot_limits: Mapping[str, Limits] | None = None,
+        global_rate: float = 0.0,
+        max_slots: int = 10_000,
+        ceiling: Callable[[Limits], Ceiling] = lambda limits: Aimd(limits.backoff_ratio),
+    ) -> None:
+        self.counts = Counts()
+        self._limits = limits
+        self._slot_limits = dict(slot_limits or {})
+        self._global_breaker = global_breaker
+        self._global_delay = 1.0 / global_rate if global_rate else 0.0
+        self._global_bucket = TokenBucket(1.0, -math.inf)
+        self._max_slots = max_slots
+        self._chance = chance
+        self._ceiling = ceiling
+        self._slots: OrderedDict[str, Slot] = OrderedDict()
+
+    # Questions
+
+    def __iter__(self) -> Iterator[Slot]:
+        return iter(self._slots.values())
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._slots
+
+    def slot(self, key: str, now: float) -> Slot:
+        """The slot of that key, made if nobody knows it."""
+        slot = self._slots.get(key)
+        if slot is None:
+            limits = self._slot_limits.get(key, self._limits)
+            slot = self._slots[key] = Slot(key, limits, self._ceiling(limits), now)
+            self._forget_idle()
+        else:
+            self._slots.move_to_end(key)
+        return slot
+
+    def ready_at(self, key: str, now: float, *, reserved: bool = False) -> Hold | None:
+        """Why nothing may be sent for this slot at `now`, and until when; None when it may.
+
+        Args:
+            key: the slot.
+            now: monotonic seconds.
+            reserved: count the places promised to queued requests as taken: what a queue asks.
+        """
+        until = self._global_breaker.hold_until(now, in_flight=self.counts.in_flight)
+        if until is not None:
+            return Hold(until, Reason.GLOBAL)
+        hold = self.slot(key, now).hold(now, reserved=reserved)
+        if hold is None and self._global_delay:
+            at = self._global_bucket.ready_at(self._global_delay)
+            if now < at:
+                return Hold(at, Reason.GLOBAL_RATE)
+        return hold
+
+    def next_wakeup(self, keys: Iterable[str], now: float, *, reserved: bool = False) -> float:
+        """The earliest instant at which one of these slots may send, by what is known now.
+
+        Infinity when only an event (an answer, a verdict) can free them.
+        """
+        holds = (self.ready_at(key, now, reserved=reserved) for key in keys)
+        return min((now if hold is None else hold.until for hold in holds), default=math.inf)
+
+    # Sends
+
+    def take(self, key: str, now: float) -> Permit | Hold:
+        """The permit to send one request for this slot, or why not and until when."""
+        hold = self.ready_at(key, now)
+        if hold is not None:
+            return hold
+        if self._global_delay:
+            self._global_bucket.take(now, self._global_delay, self._chance())
+        permit = self._slots[key].take(now, self._chance())
+        self.counts.granted += 1
+        self.counts.probes += permit.probe
+        return permit
+
+    def reserve(self, key: str, now: float) -> Hold | None:
+        """Promise one place of this slot to a queued request, or say why not.
+
+        A reservation ends with `release`, before the gate takes the permit or when the request
+        goes another way. It holds back other reservations, never a request at the gate.
+        """
+        hold = self.ready_at(key, now, reserved=True)
+        if hold is None:
+            self._slots[key].reserved += 1
+        return hold
+
+    def release(self, key: str) -> None:
+        """End one reservation of this slot."""
+        self._slots[key].reserved -= 1
+
+    # Facts
+
+    def on_answer(self, permit: Permit, answer: Answer, now: float) -> Decision:
+        """A request ended with an answer of its site, or with a failure to get one."""
+        slot = self._slots[permit.key]
+        held = slot.tokens(now)
+        decision = slot.on_answer(permit, answer, now, self._chance())
+        counts = self.counts
+        counts.measured += 1
+        if answer.outcome is Outcome.ACCEPTED:
+            self._global_breaker.on_accepted()
+            return decision
+        counts.refusals += answer.outcome is Outcome.REFUSED
+        counts.failures += answer.outcome is Outcome.FAILED
+        counts.broken_pages += decision.event is Event.BROKEN
+        opens = False
+        if decision.event is Event.TRIPPED:
+            counts.trips += 1
+            counts.drained_tokens += held
+            opens = self._global_breaker.on_trip(permit.key, now)
+        if answer.outcome is Outcome.FAILED:
+            opens |= self._global_breaker.on_failure(permit.key, now)
+        if opens:
+            self._drain_all(now)
+        if decision.event is Event.LONE_FAILURE and self.is_stopped:
+            return replace(decision, event=Event.LATE, why="the whole crawl is stopped")
+        return decision
+
+    def on_doubt(self, permit: Permit) -> None:
+        """An answer that looks like a refusal has arrived; its verdict is awaited."""
+        self._slots[permit.key].on_doubt(permit)
+
+    def on_ignored(self, permit: Permit) -> None:
+        """The request was answered by somebody else than its site."""
+        self.counts.ignored += 1
+        self._slots[permit.key].on_lost(permit)
+
+    def on_dropped(self, permit: Permit) -> None:
+        """The request was given up before it reached the wire."""
+        self.counts.dropped += 1
+        self._slots[permit.key].on_lost(permit)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the global breaker is open."""
+        return self._global_breaker.is_open
+
+    def _drain_all(self, now: float) -> None:
+        self.counts.global_trips += 1
+        self.counts.drained_tokens += sum(slot.drain(now) for slot in self._slots.values())
+        self._global_bucket.drain(now, self._global_delay)
+
+    def _forget_idle(self) -> None:
+        if len(self._slots) <= self._max_slots:
+            return
+        looks = min(EVICTION_LOOKS, len(self._slots) - 1)
+        for key in list(islice(self._slots, looks)):
+            if self._slots[key].is_idle:
+                del self._slots[key]
+                return
+            self._slots.move_to_end(key)

@@ -1,0 +1,52 @@
+"""What bounds one slot: the user's own numbers, checked when they are made.
+
+Laws
+----
+* Every number states its unit and its range, and is refused at construction.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Numbers of one slot that no answer of the site changes.
+
+    Raises:
+        ValueError: a number is out of its range.
+    """
+
+    start_delay: float = 1.0
+    """Seconds between sends before anything is known, >= 0."""
+    max_delay: float = 60.0
+    """Most seconds the latency law may ask for, > 0."""
+    target_concurrency: float = 1.0
+    """AutoThrottle's N, > 0."""
+    burst: float = 1.0
+    """Most tokens saved up, >= 1."""
+    backoff_ratio: float = 0.5
+    """Fraction of the rate kept on pain, in (0, 1)."""
+    floor: float = 0.0
+    """Least seconds between sends, >= 0: DOWNLOAD_DELAY or the slot's own delay."""
+    concurrency: int = 8
+    """Most requests in flight, >= 1."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not math.isfinite(getattr(self, field.name)):
+                raise ValueError(f"{field.name} = {getattr(self, field.name)}: not a finite number")
+        allowed = {
+            "start_delay": self.start_delay >= 0,
+            "max_delay": self.max_delay > 0,
+            "target_concurrency": self.target_concurrency > 0,
+            "burst": self.burst >= 1,
+            "backoff_ratio": 0 < self.backoff_ratio < 1,
+            "floor": self.floor >= 0,
+            "concurrency": self.concurrency >= 1,
+        }
+        for name, holds in allowed.items():
+            if not holds:
+                raise ValueError(f"{name} = {getattr(self, name)}: out of range")

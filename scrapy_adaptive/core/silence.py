@@ -1,0 +1,62 @@
+"""How long to be silent after a refusal.
+
+Laws
+----
+* What the site asked for is kept whole, never shortened.
+* Without a word from the site: at least 1.2 gaps of the new rate, at least 0.25 s.
+* When that was too short: the silence that worked before, then just over the units in
+  which people write limits: ten seconds, a minute, a quarter of an hour, an hour.
+* Chance only lengthens a silence.
+"""
+
+from __future__ import annotations
+
+BREATH = 0.25
+"""Least seconds of silence after any refusal: a refusal is never answered at once."""
+
+GAPS = 1.2
+"""Gaps of the new rate in the first silence: one lets a token come back, the rest is margin."""
+
+LADDER = (12.0, 62.0, 1000.0, 3620.0)
+"""Seconds, just over 10 s, 1 min, 15 min and 1 h, with the time a window needs to turn."""
+
+JITTER_RATIO = 0.02
+"""Most by which chance lengthens a silence, as a share of it."""
+
+
+class Silence:
+    """The waits of one slot's present pause, and the one that ended an earlier pause."""
+
+    __slots__ = ("_last", "_tries", "worked")
+
+    def __init__(self) -> None:
+        self.worked = 0.0
+        """Seconds of the last silence that ended a pause whose first wait had failed."""
+        self._last = 0.0
+        self._tries = 0
+
+    def first(self, *, rate: float, told: float | None) -> float:
+        """Seconds to wait at the start of a pause, `rate` being the rate after the cut (1/s)."""
+        self._tries = 0
+        self._last = max(GAPS / rate, BREATH) if told is None else told
+        return self._last
+
+    def longer(self, *, rate: float, told: float | None) -> float:
+        """Seconds to wait after a probe was refused."""
+        self._tries += 1
+        if told is not None:
+            self._last = max(told, self.worked if self.worked > self._last else 0.0)
+        else:
+            steps = (max(GAPS / rate, BREATH), self.worked, *LADDER)
+            self._last = next((step for step in sorted(steps) if step > self._last), LADDER[-1])
+        return self._last
+
+    def on_recovered(self) -> float:
+        """The probe was accepted: returns the silence it outlasted, in seconds.
+
+        It is remembered where the first wait had failed.
+        """
+        if self._tries:
+            self.worked = self._last
+        self._tries = 0
+        return self._last
