@@ -29,6 +29,8 @@ INTERACTIVE_COMMANDS = frozenset({"fetch", "view", "shell", "parse"})
 """Commands whose user waits for one answer, a refusal included."""
 
 SLOT_META_KEY = "download_slot"
+WRITTEN_META_KEY = "adaptive_slot"
+"""Which key Scrapy wrote into `download_slot`, as opposed to one that the user chose."""
 
 
 class Engine:
@@ -77,6 +79,17 @@ class Engine:
         if SLOT_META_KEY not in request.meta and not urlparse_cached(request).hostname:
             return None
         return self._engine.downloader.get_slot_key(request)
+
+    def claim_key(self, request: Request) -> str | None:
+        """The slot of a request at the gate; a key that Scrapy itself wrote does not outlive
+        its host, or a redirect would be paced by the site it came from."""
+        meta = request.meta
+        if SLOT_META_KEY in meta and meta[SLOT_META_KEY] == meta.get(WRITTEN_META_KEY):
+            del meta[SLOT_META_KEY]
+        key = self.slot_key(request)
+        if SLOT_META_KEY not in meta:
+            meta[WRITTEN_META_KEY] = key
+        return key
 
     def step_aside(self, request: Request) -> None:
         """A waiting request gives its place in CONCURRENT_REQUESTS to others."""

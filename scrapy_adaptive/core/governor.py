@@ -83,6 +83,7 @@ class Governor:
         self._chance = chance
         self._ceiling = ceiling
         self._slots: OrderedDict[str, Slot] = OrderedDict()
+        self._forgotten_pauses = 0.0
 
     # Questions
 
@@ -203,6 +204,10 @@ class Governor:
         self.counts.dropped += 1
         self._slots[permit.key].on_lost(permit)
 
+    def time_paused(self, now: float) -> float:
+        """Seconds in which a slot's breaker was not closed, summed over all slots."""
+        return self._forgotten_pauses + sum(slot.time_paused(now) for slot in self)
+
     @property
     def is_stopped(self) -> bool:
         """Whether the global breaker is open."""
@@ -219,6 +224,6 @@ class Governor:
         looks = min(EVICTION_LOOKS, len(self._slots) - 1)
         for key in list(islice(self._slots, looks)):
             if self._slots[key].is_idle:
-                del self._slots[key]
+                self._forgotten_pauses += self._slots.pop(key).time_paused(0.0)
                 return
             self._slots.move_to_end(key)

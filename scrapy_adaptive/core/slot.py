@@ -114,7 +114,8 @@ class Slot:
         """Why nothing may be sent at `now`, and until when; None when a request may go.
 
         Args:
-            reserved: count the places promised to queued requests as taken.
+            reserved: count the places promised to queued requests as taken. One request may
+                leave its queue ahead of a recheck, to be at hand for it.
         """
         busy = self.in_flight + (self.reserved if reserved else 0)
         if self.doubts:
@@ -124,6 +125,8 @@ class Slot:
             return Hold(NEVER, Reason.PROBE if probing else Reason.IN_FLIGHT)
         if self.phase is Phase.OPEN and now < self.paused_until:
             return Hold(self.paused_until, Reason.PAUSED)
+        if self._recheck_at is not None and reserved:
+            return Hold(NEVER, Reason.RECHECK) if busy else None
         if self._recheck_at is not None and now < self._recheck_at:
             return Hold(self._recheck_at, Reason.RECHECK)
         if busy >= self.limits.concurrency:

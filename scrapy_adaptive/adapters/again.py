@@ -1,0 +1,115 @@
+"""Whether a refused request is fetched again, or shown to Scrapy as it is.
+
+Laws
+----
+* A request that is fetched again spends no retry.
+* Its counter of refusals lives in meta as a plain number, tied to the request's fingerprint:
+  a spider that copies meta to another request copies no refusals.
+* `dont_retry` requests, interactive commands and closing spiders see the refusal itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from scrapy_adaptive.core.facts import Outcome
+
+from .robots import is_robots_txt
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.statscollectors import StatsCollector
+
+    from .throttle import Flight, Throttle
+
+logger = logging.getLogger(__name__)
+
+REFUSALS_META_KEY = "adaptive_refusals"
+OWNER_META_KEY = "adaptive_refusals_of"
+
+ROBOTS_REFUSALS = 3
+"""Refusals of one robots.txt after which its last response goes to Scrapy, which then crawls
+as for any robots.txt it cannot read."""
+
+
+class Again:
+    """Sends refused requests back.
+
+    Args:
+        throttle: the crawl's traffic.
+        stats: where `adaptive/requeued` and `adaptive/handed_over` are counted.
+        fingerprint: identity of a request.
+        max_refusals: refusals of one request before RetryMiddleware gets it.
+        is_interactive: a user waits for this one answer.
+    """
+
+    def __init__(
+        self,
+        throttle: Throttle,
+        stats: StatsCollector,
+        *,
+        fingerprint: Callable[[Request], bytes],
+        max_refusals: int,
+        is_interactive: bool,
+    ) -> None:
+        self._throttle = throttle
+        self._stats = stats
+        self._fingerprint = fingerprint
+        self._max_refusals = max_refusals
+        self._is_interactive = is_interactive
+
+    def after(self, request: Request, flight: Flight) -> Request | None:
+        """The request, if it is to be fetched again; None if Scrapy is to see what came."""
+        decision = flight.decision
+        if decision is None or not decision.event.is_pain:
+            if flight.outcome is Outcome.ACCEPTED and REFUSALS_META_KEY in request.meta:
+                del request.meta[REFUSALS_META_KEY], request.meta[OWNER_META_KEY]
+            return None
+        if self._is_interactive:
+            request.meta["dont_retry"] = True
+        if request.meta.get("dont_retry", False):
+            return None
+        return self._send_back(request, flight)
+
+    def _send_back(self, request: Request, flight: Flight) -> Request | None:
+        throttle = self._throttle
+        scheduled = throttle.returns.is_scheduled(request)
+        if throttle.is_closing and not scheduled:
+            return None
+        count = self._count(request)
+        if not scheduled and is_robots_txt(request) and count >= ROBOTS_REFUSALS:
+            return None
+        if count > self._max_refusals:
+            self._hand_over(request, count)
+            return None
+        if throttle.judge.has_classifier:
+            # The cache may hold what only the classifier knew to be a refusal.
+            throttle.keep_from_cache(request)
+        else:
+            throttle.let_into_cache(request)
+        flight.again = True
+        throttle.governor.slot(flight.permit.key, throttle.clock()).again_count += 1
+        self._stats.inc_value("adaptive/requeued")
+        if scheduled:
+            throttle.returns.expect(request)
+        return request
+
+    def _count(self, request: Request) -> int:
+        """One more refusal of this request; returns how many there were."""
+        owner = self._fingerprint(request).hex()
+        same = request.meta.get(OWNER_META_KEY) == owner
+        count = (request.meta.get(REFUSALS_META_KEY, 0) if same else 0) + 1
+        request.meta[REFUSALS_META_KEY] = count
+        request.meta[OWNER_META_KEY] = owner
+        return int(count)
+
+    def _hand_over(self, request: Request, count: int) -> None:
+        self._stats.inc_value("adaptive/handed_over")
+        if count == self._max_refusals + 1:
+            logger.error(
+                "%(request)s was refused more than %(most)d times (ADAPTIVE_MAX_REFUSALS): "
+                "RetryMiddleware decides from here",
+                {"request": request, "most": self._max_refusals},
+            )

@@ -1,0 +1,173 @@
+"""The extension: composes the parts of one crawl, and follows it from opening to close.
+
+Laws
+----
+* Composition happens in one place, `AdaptiveThrottle.__init__`; the middlewares join it.
+* A bad setting ends the crawl here, before any request is sent.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from scrapy import signals
+from scrapy.exceptions import DontCloseSpider, NotConfigured
+from scrapy.utils.asyncio import create_looping_call
+
+from scrapy_adaptive.core.global_breaker import GlobalBreaker
+from scrapy_adaptive.core.governor import Governor
+
+from .again import Again
+from .engine import INTERACTIVE_COMMANDS, Engine, running_command
+from .errors import SettingsError
+from .judge import Judge
+from .robots import CrawlDelays
+from .settings import AdaptiveSettings, read_settings
+from .throttle import Throttle
+from .watch import Watch
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from typing_extensions import Self
+
+logger = logging.getLogger(__name__)
+
+_RUNNING: WeakSet[AdaptiveThrottle] = WeakSet()
+"""Extensions of the crawlers that run in this process."""
+
+
+class AdaptiveThrottle:
+    """Scrapy extension: paces all requests of one crawler."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        settings = read_settings(crawler.settings, crawler.spider)
+        if not settings.enabled:
+            raise NotConfigured
+        if crawler.settings.getbool("AUTOTHROTTLE_ENABLED"):
+            raise SettingsError(
+                "AUTOTHROTTLE_ENABLED", True, "allowed is False, as two laws cannot own one delay"
+            )
+        stats = crawler.stats
+        fingerprinter = crawler.request_fingerprinter
+        assert stats is not None
+        assert fingerprinter is not None
+        self._crawler = crawler
+        self._settings = settings
+        self._summary = create_looping_call(self._on_interval)
+        self.engine = Engine(crawler)
+        self.crawl_delays = CrawlDelays(settings.robots_user_agent, settings.max_crawl_delay)
+        self._watch = Watch(stats, debug=settings.debug)
+        self.throttle = Throttle(
+            make_governor(settings),
+            self.engine,
+            Judge(settings.refusal_codes, settings.classifier, stats),
+            self._watch,
+            self.crawl_delays,
+            page_of=fingerprinter.fingerprint,
+        )
+        self.again = Again(
+            self.throttle,
+            stats,
+            fingerprint=fingerprinter.fingerprint,
+            max_refusals=settings.max_refusals,
+            is_interactive=running_command() in INTERACTIVE_COMMANDS,
+        )
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Compose the parts and follow the crawl.
+
+        Raises:
+            SettingsError: a setting is not allowed.
+            NotConfigured: ADAPTIVE_ENABLED is False.
+        """
+        extension = cls(crawler)
+        connect = crawler.signals.connect
+        connect(extension._on_opened, signal=signals.spider_opened)
+        connect(extension._on_idle, signal=signals.spider_idle)
+        connect(extension._on_closed, signal=signals.spider_closed)
+        connect(extension._on_reached, signal=signals.request_reached_downloader)
+        connect(extension._on_response, signal=signals.response_downloaded)
+        return extension
+
+    @classmethod
+    def of(cls, crawler: Crawler) -> AdaptiveThrottle:
+        """The extension of this crawler, for the middlewares.
+
+        Raises:
+            NotConfigured: ADAPTIVE_ENABLED is False.
+            SettingsError: the middlewares are switched on without the extension.
+        """
+        extension = crawler.get_extension(AdaptiveThrottle)
+        if extension is not None:
+            return extension
+        if not read_settings(crawler.settings, crawler.spider).enabled:
+            raise NotConfigured
+        raise SettingsError(
+            "EXTENSIONS",
+            dict(crawler.settings.getdict("EXTENSIONS")),
+            "scrapy_adaptive.AdaptiveThrottle must be one of them: its middlewares are on",
+        )
+
+    def attach(self) -> None:
+        """Follow the engine's requests, from the first one on."""
+        if not self.engine.is_attached:
+            self.engine.attach(
+                on_left=self.throttle.on_left,
+                on_close=self.throttle.on_close,
+                wrap_scheduler=self.throttle.returns.wrap,
+            )
+
+    # Signals
+
+    def _on_opened(self) -> None:
+        self.attach()
+        self._watch.know_neighbours(other.throttle.governor for other in _RUNNING)
+        _RUNNING.add(self)
+        if self._settings.log_interval:
+            self._summary.start(self._settings.log_interval, now=False)
+
+    def _on_idle(self) -> None:
+        if self.throttle.has_waiting():
+            raise DontCloseSpider
+
+    def _on_closed(self) -> None:
+        _RUNNING.discard(self)
+        if self._summary.running:
+            self._summary.stop()
+        now = time.monotonic()
+        self._watch.write_stats(self.throttle.governor, now)
+        self._watch.log_table(self.throttle.governor, now)
+
+    def _on_reached(self, request: Request) -> None:
+        self.throttle.on_wire(request)
+
+    def _on_response(self, request: Request, response: Response) -> None:
+        self.throttle.on_response(request, response)
+
+    def _on_interval(self) -> None:
+        now = time.monotonic()
+        self._watch.write_stats(self.throttle.governor, now)
+        self._watch.log_summary(self.throttle.governor, self.throttle.waiting_count, now)
+
+
+def make_governor(settings: AdaptiveSettings) -> Governor:
+    """The governor that these settings ask for."""
+    return Governor(
+        settings.limits,
+        slot_limits=settings.slot_limits,
+        global_breaker=GlobalBreaker(
+            slots=settings.global_trip_slots,
+            window=settings.global_window,
+            cooldown=settings.global_cooldown,
+        ),
+        global_rate=settings.global_rate,
+        max_slots=settings.max_slots,
+        chance=random.random,
+    )

@@ -1,0 +1,75 @@
+"""The gate: the last middleware before the downloader, where requests wait for their permit.
+
+Laws
+----
+* What is answered by the cache, filtered or opted out never gets here, and costs nothing.
+* Nothing that has passed waits again in Scrapy's own slot.
+* A refusal is marked so that the HTTP cache, which is next on the way back, does not keep it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import IgnoreRequest, NotSupported
+
+from scrapy_adaptive.core.facts import Outcome
+
+from .extension import AdaptiveThrottle
+from .judge import Verdict
+from .throttle import OPT_OUT_META_KEY
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from typing_extensions import Self
+
+OURS = (IgnoreRequest, NotSupported)
+"""Errors of the crawler's own making: they say nothing of the site."""
+
+
+class AdaptiveGate:
+    """Downloader middleware at 950."""
+
+    def __init__(self, extension: AdaptiveThrottle) -> None:
+        self._extension = extension
+        self._throttle = extension.throttle
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Join the extension of this crawl."""
+        return cls(AdaptiveThrottle.of(crawler))
+
+    async def process_request(self, request: Request) -> Request | None:
+        """Wait until the request may be sent; hand it back when the spider closes instead."""
+        self._extension.attach()
+        key = self._extension.engine.claim_key(request)
+        if key is None or request.meta.get(OPT_OUT_META_KEY):
+            return None
+        if await self._throttle.admit(request, key):
+            return None
+        returns = self._throttle.returns
+        if not returns.is_scheduled(request):
+            raise IgnoreRequest("the spider is closing")
+        returns.expect(request)
+        return request
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        """Keep refusals out of the HTTP cache."""
+        flight = self._throttle.flight(request)
+        if flight is not None:
+            seen = flight.verdict.outcome if flight.verdict is not None else flight.outcome
+            if seen is Outcome.REFUSED:
+                self._throttle.keep_from_cache(request)
+            else:
+                self._throttle.let_into_cache(request)
+        return response
+
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        """Send a request back whose failure counted as pain."""
+        flight = self._throttle.flight(request)
+        if flight is None or isinstance(exception, OURS):
+            return None
+        self._throttle.on_failed(request, Verdict(Outcome.FAILED))
+        return self._extension.again.after(request, flight)

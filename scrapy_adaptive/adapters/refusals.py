@@ -1,0 +1,44 @@
+"""Refusals on their way back, once the body is decoded.
+
+Laws
+----
+* Between HttpCompression (590) and Retry (550): the classifier sees the decoded body, and
+  RetryMiddleware sees only what is not fetched again.
+* A cached response has no permit and passes untouched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .extension import AdaptiveThrottle
+from .robots import is_robots_txt
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from typing_extensions import Self
+
+
+class AdaptiveRefusals:
+    """Downloader middleware at 585."""
+
+    def __init__(self, extension: AdaptiveThrottle) -> None:
+        self._extension = extension
+        self._throttle = extension.throttle
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Join the extension of this crawl."""
+        return cls(AdaptiveThrottle.of(crawler))
+
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        """Send a refused request back; let everything else pass."""
+        if is_robots_txt(request):
+            self._extension.crawl_delays.on_robots_txt(request, response)
+        flight = self._throttle.flight(request)
+        if flight is None:
+            return response
+        self._throttle.on_decoded(request, response)
+        return self._extension.again.after(request, flight) or response

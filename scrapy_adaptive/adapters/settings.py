@@ -1,0 +1,317 @@
+"""The only reader of Scrapy settings.
+
+Laws
+----
+* One table names every setting, its default, what is allowed and what it means; the
+  documentation is held against it by a test.
+* A bad value is refused with one error that names setting, value and what is allowed, before
+  any request is sent. A name nobody knows is refused too: a typo must not pass in silence.
+* Scrapy's own settings keep their meaning: DOWNLOAD_DELAY is a floor,
+  CONCURRENT_REQUESTS_PER_DOMAIN a cap, DOWNLOAD_SLOTS the same per slot.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.misc import load_object
+
+from scrapy_adaptive.core.limits import Limits
+
+from .errors import SettingsError
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.http import Response
+    from scrapy.settings import BaseSettings
+
+    from scrapy_adaptive.core.facts import Outcome
+
+Classifier = Callable[["Response"], "Outcome | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table of settings."""
+
+    name: str
+    default: Any
+    allowed: str
+    """What is allowed, in words, as the error says it."""
+    parse: Callable[[Any], Any]
+    """Raises ValueError or TypeError for what is not allowed."""
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveSettings:
+    """All that a crawl is told. Times in seconds, rates in 1/s."""
+
+    enabled: bool
+    start_delay: float
+    max_delay: float
+    target_concurrency: float
+    burst: int
+    refusal_codes: frozenset[int]
+    backoff_ratio: float
+    max_refusals: int
+    classifier: Classifier | None
+    global_trip_slots: int
+    global_window: float
+    global_cooldown: float
+    global_rate: float
+    max_crawl_delay: float
+    max_slots: int
+    debug: bool
+    log_interval: float
+    limits: Limits
+    slot_limits: Mapping[str, Limits]
+    robots_user_agent: str | None
+    """Name under which robots.txt is read; None where it is not obeyed."""
+
+
+def _boolean(value: Any) -> bool:
+    """What Scrapy's own `getbool` takes, and nothing else."""
+    known = {"true": True, "1": True, "false": False, "0": False, "none": False}
+    return known[str(value).lower()]
+
+
+def _number(
+    least: float, *, above: bool = False, below: float = math.inf
+) -> Callable[[Any], float]:
+    def parse(value: Any) -> float:
+        if isinstance(value, bool):
+            raise TypeError(value)
+        number = float(value)
+        if not (number > least or (number == least and not above)) or not number < below:
+            raise ValueError(value)
+        return number
+
+    return parse
+
+
+def _whole(least: int) -> Callable[[Any], int]:
+    def parse(value: Any) -> int:
+        number = _number(least)(value)
+        if number != int(number):
+            raise ValueError(value)
+        return int(number)
+
+    return parse
+
+
+def _statuses(value: Any) -> frozenset[int]:
+    codes = value.split(",") if isinstance(value, str) else value
+    statuses = frozenset(_whole(400)(code) for code in codes)
+    if any(status > 999 for status in statuses):
+        raise ValueError(value)
+    return statuses
+
+
+def _callable(value: Any) -> Classifier | None:
+    if value is None or value == "":
+        return None
+    found = load_object(value)
+    if not callable(found):
+        raise TypeError(value)
+    classifier: Classifier = found
+    return classifier
+
+
+_SECONDS = "a number of seconds, 0 or more"
+_SOME_SECONDS = "a number of seconds, more than 0"
+_COUNT = "a whole number, 1 or more"
+_SWITCH = "True or False"
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("ADAPTIVE_ENABLED", True, _SWITCH, _boolean, "Off: the add-on changes nothing."),
+    Setting(
+        "ADAPTIVE_START_DELAY", 1.0, _SECONDS, _number(0), "First delay of a slot nobody knows."
+    ),
+    Setting(
+        "ADAPTIVE_MAX_DELAY",
+        60.0,
+        _SOME_SECONDS,
+        _number(0, above=True),
+        "Most that the latency law may ask for.",
+    ),
+    Setting(
+        "ADAPTIVE_TARGET_CONCURRENCY",
+        1.0,
+        "a number, more than 0",
+        _number(0, above=True),
+        "AutoThrottle's N: requests of a slot that are in flight on average.",
+    ),
+    Setting(
+        "ADAPTIVE_BURST",
+        1,
+        _COUNT,
+        _whole(1),
+        "Most tokens a slot may save up; 1 again after pain.",
+    ),
+    Setting(
+        "ADAPTIVE_REFUSAL_CODES",
+        [429, 503],
+        "a list of HTTP statuses from 400 to 999",
+        _statuses,
+        "Statuses that are refusals.",
+    ),
+    Setting(
+        "ADAPTIVE_BACKOFF_RATIO",
+        0.5,
+        "a number between 0 and 1, both excluded",
+        _number(0, above=True, below=1),
+        "Fraction of the rate kept on pain.",
+    ),
+    Setting(
+        "ADAPTIVE_MAX_REFUSALS",
+        100,
+        _COUNT,
+        _whole(1),
+        "Refusals of one request before it is handed to RetryMiddleware.",
+    ),
+    Setting(
+        "ADAPTIVE_CLASSIFIER",
+        None,
+        "a callable or its import path",
+        _callable,
+        "callable(response) that returns an Outcome, or None for what the status says.",
+    ),
+    Setting(
+        "ADAPTIVE_GLOBAL_TRIP_SLOTS",
+        5,
+        _COUNT,
+        _whole(1),
+        "Distinct slots whose trips within the window stop the whole crawl.",
+    ),
+    Setting(
+        "ADAPTIVE_GLOBAL_WINDOW",
+        10.0,
+        _SOME_SECONDS,
+        _number(0, above=True),
+        "Time within which they must trip.",
+    ),
+    Setting(
+        "ADAPTIVE_GLOBAL_COOLDOWN",
+        5.0,
+        _SECONDS,
+        _number(0),
+        "Silence of the whole crawl once nothing is in flight.",
+    ),
+    Setting(
+        "ADAPTIVE_GLOBAL_RATE",
+        0.0,
+        "a number of requests a second, 0 (no bound) or more",
+        _number(0),
+        "Most sends a second over all slots.",
+    ),
+    Setting(
+        "ADAPTIVE_MAX_CRAWL_DELAY",
+        300.0,
+        _SECONDS,
+        _number(0),
+        "Most that a Crawl-delay in robots.txt may ask for.",
+    ),
+    Setting(
+        "ADAPTIVE_MAX_SLOTS",
+        10_000,
+        _COUNT,
+        _whole(1),
+        "Slots remembered; the least recently used idle ones are forgotten.",
+    ),
+    Setting("ADAPTIVE_DEBUG", False, _SWITCH, _boolean, "One log line per response."),
+    Setting(
+        "ADAPTIVE_LOG_INTERVAL",
+        60.0,
+        _SECONDS + "; 0 for none",
+        _number(0),
+        "Time between two summary lines.",
+    ),
+)
+
+
+def read_settings(settings: BaseSettings, spider: Spider | None = None) -> AdaptiveSettings:
+    """Everything the crawl is told, checked.
+
+    Raises:
+        SettingsError: a value is not allowed, or a name is unknown.
+    """
+    _refuse_unknown(settings)
+    values = {
+        setting.name.removeprefix("ADAPTIVE_").lower(): _read(settings, setting)
+        for setting in SETTINGS
+    }
+    limits = _limits(settings, spider, values)
+    obeys_robots = settings.getbool("ROBOTSTXT_OBEY")
+    user_agent = settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT") or "*"
+    return AdaptiveSettings(
+        **values,
+        limits=limits,
+        slot_limits=_slot_limits(settings, limits),
+        robots_user_agent=str(user_agent) if obeys_robots else None,
+    )
+
+
+def _refuse_unknown(settings: BaseSettings) -> None:
+    known = [setting.name for setting in SETTINGS]
+    for name in settings:
+        if isinstance(name, str) and name.startswith("ADAPTIVE_") and name not in known:
+            near = difflib.get_close_matches(name, known, n=1) or known
+            allowed = f"no such setting; known is {', '.join(near)}"
+            raise SettingsError(name, settings.get(name), allowed)
+
+
+def _read(settings: BaseSettings, setting: Setting) -> Any:
+    value = settings.get(setting.name, setting.default)
+    return _checked(setting.name, value, setting.parse, setting.allowed)
+
+
+def _checked(name: str, value: Any, parse: Callable[[Any], Any], allowed: str) -> Any:
+    try:
+        return parse(value)
+    except Exception:
+        raise SettingsError(name, value, f"allowed is {allowed}") from None
+
+
+def _limits(settings: BaseSettings, spider: Spider | None, values: Mapping[str, Any]) -> Limits:
+    delay = _checked("DOWNLOAD_DELAY", settings.get("DOWNLOAD_DELAY"), _number(0), _SECONDS)
+    cap = _checked(
+        "CONCURRENT_REQUESTS_PER_DOMAIN",
+        settings.get("CONCURRENT_REQUESTS_PER_DOMAIN"),
+        _whole(1),
+        _COUNT,
+    )
+    per_ip = settings.get("CONCURRENT_REQUESTS_PER_IP") or 0
+    cap = _checked("CONCURRENT_REQUESTS_PER_IP", per_ip, _whole(0), _COUNT) or cap
+    # Deprecated attributes that older Scrapy reads from the spider, not from the settings.
+    own_delay = getattr(spider, "download_delay", delay)
+    own_cap = getattr(spider, "max_concurrent_requests", cap)
+    return Limits(
+        start_delay=values["start_delay"],
+        max_delay=values["max_delay"],
+        target_concurrency=values["target_concurrency"],
+        burst=values["burst"],
+        backoff_ratio=values["backoff_ratio"],
+        floor=max(delay, _checked("download_delay of the spider", own_delay, _number(0), _SECONDS)),
+        concurrency=min(
+            cap, _checked("max_concurrent_requests of the spider", own_cap, _whole(1), _COUNT)
+        ),
+    )
+
+
+def _slot_limits(settings: BaseSettings, limits: Limits) -> dict[str, Limits]:
+    slots: dict[str, Limits] = {}
+    for key, own in settings.getdict("DOWNLOAD_SLOTS").items():
+        where = f"DOWNLOAD_SLOTS[{key!r}]"
+        floor = own.get("delay", limits.floor)
+        concurrency = own.get("concurrency", limits.concurrency)
+        slots[key] = replace(
+            limits,
+            floor=_checked(f"{where}['delay']", floor, _number(0), _SECONDS),
+            concurrency=_checked(f"{where}['concurrency']", concurrency, _whole(1), _COUNT),
+        )
+    return slots

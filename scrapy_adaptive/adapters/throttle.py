@@ -1,0 +1,357 @@
+"""The traffic of one crawl: permits, waits, verdicts and the one wake-up timer.
+
+Laws
+----
+* Every request past the gate has one permit; it ends when its answer is judged, or at the
+  latest when the request has left all downloader middlewares.
+* Requests of a slot that wait go first come, first served, but for probes and rechecks.
+* After every fact the earliest instant at which anything may move is known, and one timer is
+  armed for it.
+* Once the spider is asked to close, nothing more passes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scrapy.utils.asyncio import call_later
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+
+from scrapy_adaptive.core.facts import Answer, Decision, Hold, Outcome, Permit, Reason, Wanted
+from scrapy_adaptive.core.governor import Governor
+
+from .returns import Returns
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from scrapy import Request
+    from scrapy.http import Response
+    from scrapy.utils.asyncio import CallLaterResult
+
+    from .engine import Engine
+    from .judge import Judge, Verdict
+    from .robots import CrawlDelays
+    from .watch import Watch
+
+LAG_NOISE = 0.010
+"""Seconds by which timers are late on an idle machine; what is more is our own loop's lag."""
+
+OPT_OUT_META_KEY = "adaptive_dont_throttle"
+DONT_LEARN_META_KEY = "autothrottle_dont_adjust_delay"
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """One request past the gate."""
+
+    permit: Permit
+    on_wire: bool = False
+    verdict: Verdict | None = None
+    """What the status said, while the classifier has the last word."""
+    latency: float | None = None
+    """Seconds to the response's head."""
+    outcome: Outcome | None = None
+    decision: Decision | None = None
+    again: bool = False
+    """Whether the request is to be fetched again."""
+
+
+class Throttle:
+    """One crawl's traffic.
+
+    Args:
+        governor: decides.
+        engine: Scrapy's private parts.
+        judge: turns responses into verdicts.
+        watch: tells the user.
+        crawl_delays: what robots.txt files asked for.
+        page_of: identity of a request's page.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        governor: Governor,
+        engine: Engine,
+        judge: Judge,
+        watch: Watch,
+        crawl_delays: CrawlDelays,
+        *,
+        page_of: Callable[[Request], Hashable],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.governor = governor
+        self.judge = judge
+        self.clock = clock
+        self.returns = Returns(self)
+        self.is_closing = False
+        self._engine = engine
+        self._watch = watch
+        self._crawl_delays = crawl_delays
+        self._page_of = page_of
+        self._flights: dict[Request, Flight] = {}
+        self._waiting: dict[str, deque[tuple[Request, Deferred[None]]]] = {}
+        self._reserved: dict[Request, str] = {}
+        self._kept_from_cache: set[Request] = set()
+        self._timer: CallLaterResult | None = None
+        self._timer_at = math.inf
+        self._lag = 0.0
+        self._lag_at = 0.0
+
+    # Questions
+
+    def key_of(self, request: Request) -> str | None:
+        """The request's slot; None where there is no host."""
+        return self._engine.slot_key(request)
+
+    def flight(self, request: Request) -> Flight | None:
+        """What is known of a request past the gate."""
+        return self._flights.get(request)
+
+    @property
+    def waiting_count(self) -> int:
+        """Requests that wait at the gate or after a refusal."""
+        return sum(map(len, self._waiting.values())) + len(self.returns)
+
+    def has_waiting(self, key: str | None = None) -> bool:
+        """Whether requests (of that slot) wait at the gate."""
+        return bool(self._waiting) if key is None else key in self._waiting
+
+    # The way in
+
+    async def admit(self, request: Request, key: str) -> bool:
+        """Wait until this request may be sent; False when the spider is closing instead."""
+        if self._closed():
+            return False
+        self._engage(request, key)
+        if key in self._waiting or not self._try(request, key):
+            await self._wait(request, key)
+        if self._closed():
+            self._drop(request)
+            return False
+        return True
+
+    def _closed(self) -> bool:
+        return self.is_closing
+
+    def reserve(self, key: str, request: Request) -> Hold | None:
+        """Promise a place of the slot to a request that is about to set out."""
+        hold = self.governor.reserve(key, self.clock())
+        if hold is None:
+            self._reserved[request] = key
+        return hold
+
+    def keep_from_cache(self, request: Request) -> None:
+        """The HTTP cache must not store this answer."""
+        if "dont_cache" not in request.meta:
+            request.meta["dont_cache"] = True
+            self._kept_from_cache.add(request)
+
+    def let_into_cache(self, request: Request) -> None:
+        """Take our own mark off again."""
+        if request in self._kept_from_cache:
+            self._kept_from_cache.discard(request)
+            request.meta.pop("dont_cache", None)
+
+    def is_kept_from_cache(self, request: Request) -> bool:
+        """Whether the mark on it is ours."""
+        return request in self._kept_from_cache
+
+    def _engage(self, request: Request, key: str) -> None:
+        self._release(request)
+        now = self.clock()
+        if key not in self.governor:
+            self._watch.on_new_slot(key)
+        slot = self.governor.slot(key, now)
+        if self._crawl_delays:
+            slot.crawl_delay = max(slot.crawl_delay, self._crawl_delays.of(request))
+
+    def _try(self, request: Request, key: str) -> bool:
+        result = self.governor.take(key, self.clock())
+        if isinstance(result, Hold):
+            if result.reason is Reason.CONCURRENCY:
+                self._watch.on_full(self.governor.slot(key, self.clock()), self.clock())
+            return False
+        self._flights[request] = Flight(result)
+        if result.probe:
+            self._watch.on_probe(key, request)
+        return True
+
+    async def _wait(self, request: Request, key: str) -> None:
+        scheduled = self.returns.is_scheduled(request)
+        deferred: Deferred[None] = Deferred()
+        self._waiting.setdefault(key, deque()).append((request, deferred))
+        if not scheduled:
+            self._engine.step_aside(request)
+        self.rearm()
+        try:
+            await maybe_deferred_to_future(deferred)
+        finally:
+            if not scheduled:
+                self._engine.step_back(request)
+
+    def _serve(self, key: str) -> None:
+        """Let go whoever may go of those who wait for this slot."""
+        queue = self._waiting.get(key)
+        while queue:
+            index = self._choose(key, queue)
+            request, deferred = queue[index]
+            if not self._try(request, key):
+                return
+            del queue[index]
+            if not queue:
+                del self._waiting[key]
+            deferred.callback(None)
+
+    def _choose(self, key: str, queue: deque[tuple[Request, Deferred[None]]]) -> int:
+        slot = self.governor.slot(key, self.clock())
+        wanted = slot.wanted
+        if wanted is Wanted.ANY or len(queue) == 1 or not slot.suspects:
+            return 0
+        suspected = wanted is Wanted.SUSPECTED
+        for index, (request, _) in enumerate(queue):
+            if (self._page_of(request) in slot.suspects) is suspected:
+                return index
+        return 0
+
+    # The way out
+
+    def on_wire(self, request: Request) -> None:
+        """The request reached the downloader."""
+        flight = self._flights.get(request)
+        if flight is not None:
+            flight.on_wire = True
+
+    def on_response(self, request: Request, response: Response) -> None:
+        """The response has arrived; its body may still be compressed."""
+        flight = self._flights.get(request)
+        if flight is None or flight.decision is not None:
+            return
+        flight.latency = self._latency(request, flight.permit)
+        verdict = self.judge.by_status(response)
+        if self.judge.has_classifier:
+            flight.verdict = verdict
+            if verdict.outcome is Outcome.REFUSED:
+                self.governor.on_doubt(flight.permit)
+            return
+        self._settle(request, flight, verdict, response)
+
+    def on_decoded(self, request: Request, response: Response) -> None:
+        """The decoded response is there: the classifier has the last word."""
+        flight = self._flights.get(request)
+        if flight is not None and flight.verdict is not None and flight.decision is None:
+            self._settle(request, flight, self.judge.by_body(response, flight.verdict), response)
+
+    def on_failed(self, request: Request, verdict: Verdict) -> None:
+        """The download failed."""
+        flight = self._flights.get(request)
+        if flight is not None and flight.on_wire and flight.decision is None:
+            self._settle(request, flight, verdict, None)
+
+    def on_left(self, request: Request) -> None:
+        """The request has left all downloader middlewares: whatever is open ends now."""
+        self._release(request)
+        self.returns.on_left(request)
+        flight = self._flights.pop(request, None)
+        if flight is None:
+            return
+        if not flight.again:
+            self.let_into_cache(request)
+        if flight.decision is not None:
+            return
+        if flight.verdict is not None:
+            self._settle(request, flight, flight.verdict, None)
+            return
+        end = self.governor.on_ignored if flight.on_wire else self.governor.on_dropped
+        end(flight.permit)
+        self._move(flight.permit.key)
+
+    def _drop(self, request: Request) -> None:
+        flight = self._flights.pop(request, None)
+        if flight is not None:
+            self.governor.on_dropped(flight.permit)
+
+    def _release(self, request: Request) -> None:
+        key = self._reserved.pop(request, None)
+        if key is not None:
+            self.governor.release(key)
+
+    def _settle(
+        self, request: Request, flight: Flight, verdict: Verdict, response: Response | None
+    ) -> None:
+        now = self.clock()
+        key = flight.permit.key
+        slot = self.governor.slot(key, now)
+        accepted = verdict.outcome is Outcome.ACCEPTED
+        learns = request.meta.get(DONT_LEARN_META_KEY, False) is not True
+        answer = Answer(
+            verdict.outcome,
+            latency=flight.latency if learns else None,
+            may_lower=response is not None and response.status == 200,
+            told=verdict.told,
+            page=self._page_of(request) if slot.suspects or not accepted else None,
+        )
+        flight.outcome = verdict.outcome
+        flight.decision = self.governor.on_answer(flight.permit, answer, now)
+        self._watch.on_decision(slot, flight, request, response, now)
+        self._move(key)
+
+    def _latency(self, request: Request, permit: Permit) -> float:
+        """AutoThrottle's measure, or our own where the handler gives none; never our own lag."""
+        latency = request.meta.get("download_latency")
+        now = self.clock()
+        if latency is None:
+            latency = now - permit.sent_at
+        lag = self._lag if self._lag_at >= permit.sent_at else 0.0
+        return max(0.0, latency - lag)
+
+    # Time
+
+    def _move(self, key: str) -> None:
+        self._serve(key)
+        self.rearm()
+
+    def rearm(self) -> None:
+        """Arm the timer for the earliest instant at which anything may move."""
+        now = self.clock()
+        at = self.returns.next_wakeup(now)
+        if self._waiting:
+            at = min(at, self.governor.next_wakeup(self._waiting, now))
+        if self.is_closing or at >= self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = call_later(max(0.0, at - now), self._on_timer)
+
+    def _on_timer(self) -> None:
+        now = self.clock()
+        lag = now - self._timer_at
+        self._lag, self._lag_at = (lag if lag > LAG_NOISE else 0.0), now
+        self._timer, self._timer_at = None, math.inf
+        for key in list(self._waiting):
+            self._serve(key)
+        if self.returns.keys:
+            self._engine.nudge()
+        self.rearm()
+
+    def on_close(self) -> None:
+        """The spider is asked to close: nothing leaves any more, who waits goes back."""
+        if self.is_closing:
+            return
+        self.is_closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.returns.give_back_all()
+        waiting, self._waiting = self._waiting, {}
+        for queue in waiting.values():
+            for _, deferred in queue:
+                deferred.callback(None)

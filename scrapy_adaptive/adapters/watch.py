@@ -1,0 +1,217 @@
+"""What users watch: log lines, stats, the table at the end.
+
+Laws
+----
+* One line per response with ADAPTIVE_DEBUG, in the spirit of AutoThrottle's.
+* One line at INFO for every trip, probe and recovery, whatever ADAPTIVE_DEBUG says.
+* Once per slot, which of the user's own settings holds its pace, if one does.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy_adaptive.core.facts import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy import Request
+    from scrapy.http import Response
+    from scrapy.statscollectors import StatsCollector
+
+    from scrapy_adaptive.core.governor import Governor
+    from scrapy_adaptive.core.slot import Slot
+
+    from .throttle import Flight
+
+logger = logging.getLogger("scrapy_adaptive")
+
+SURE_COUNT = 10
+"""Answers of a slot before a setting is said to hold its pace."""
+
+SUMMARY_SLOTS = 3
+"""Slots named in a summary line, the busiest first."""
+
+TABLE_SLOTS = 20
+"""Slots in the table at the end, the busiest first."""
+
+_EVENT_LINES = {
+    Event.TRIPPED: "slot %(slot)s: paused for %(wait).3g s (%(why)s)",
+    Event.PROBE_REFUSED: "slot %(slot)s: still paused, for %(wait).3g s more (%(why)s)",
+    Event.RECOVERED: "slot %(slot)s: recovered (%(why)s)",
+    Event.BROKEN: "slot %(slot)s: %(request)s is a broken page (%(why)s)",
+}
+
+
+class Watch:
+    """Tells the user of one crawl what its throttle does.
+
+    Args:
+        stats: Scrapy's stats of this crawl.
+        debug: whether each response gets a line.
+    """
+
+    def __init__(self, stats: StatsCollector, *, debug: bool) -> None:
+        self._stats = stats
+        self._debug = debug
+        self._full: dict[str, int] = {}
+        self._said: set[str] = set()
+        self._neighbours: list[Governor] = []
+
+    def know_neighbours(self, governors: Iterable[Governor]) -> None:
+        """Other crawlers of this process, each with a budget of its own."""
+        self._neighbours = list(governors)
+
+    # Facts
+
+    def on_new_slot(self, key: str) -> None:
+        """A slot is used for the first time."""
+        if any(key in governor for governor in self._neighbours):
+            logger.warning(
+                "slot %s is used by another crawler of this process too: each has a budget of "
+                "its own, the site sees both",
+                key,
+            )
+
+    def on_probe(self, key: str, request: Request) -> None:
+        """A probe leaves."""
+        logger.info("slot %s: probes with %s", key, request)
+
+    def on_full(self, slot: Slot, now: float) -> None:
+        """A request waits because the slot's concurrency is used up."""
+        if slot.key in self._said or slot.tokens(now) < 1.0:
+            return
+        self._full[slot.key] = self._full.get(slot.key, 0) + 1
+        if self._full[slot.key] >= SURE_COUNT:
+            del self._full[slot.key]
+            self._say_bound(slot, f"{slot.limits.concurrency} requests in flight at most")
+
+    def on_decision(
+        self,
+        slot: Slot,
+        flight: Flight,
+        request: Request,
+        response: Response | None,
+        now: float,
+    ) -> None:
+        """An answer was judged."""
+        decision = flight.decision
+        assert decision is not None
+        line = _EVENT_LINES.get(decision.event)
+        if line is not None:
+            details = {"slot": slot.key, "wait": decision.wait, "why": decision.why}
+            logger.info(line, {**details, "request": request})
+        if self._debug:
+            self._log_answer(slot, flight, response, now)
+        if slot.accepted_count >= SURE_COUNT and slot.key not in self._said:
+            self._look_for_bound(slot)
+
+    def _look_for_bound(self, slot: Slot) -> None:
+        if 0.0 < slot.latency_delay <= slot.limits.floor and slot.delay <= slot.limits.floor:
+            self._say_bound(slot, f"DOWNLOAD_DELAY = {slot.limits.floor:g} s")
+        elif 0.0 < slot.crawl_delay >= slot.delay:
+            self._say_bound(slot, f"its robots.txt, Crawl-delay {slot.crawl_delay:g} s")
+
+    def _say_bound(self, slot: Slot, bound: str) -> None:
+        self._said.add(slot.key)
+        logger.info("slot %s: its pace is held by %s, not by what it can serve", slot.key, bound)
+
+    def _log_answer(
+        self, slot: Slot, flight: Flight, response: Response | None, now: float
+    ) -> None:
+        decision = flight.decision
+        assert decision is not None
+        logger.info(
+            "slot: %(slot)s | in flight:%(in_flight)2d | delay:%(delay)5d ms (%(change)+d) | "
+            "latency:%(latency)5d ms | rate:%(rate)7.2f/s | ceiling:%(ceiling)7.2f/s | "
+            "tokens:%(tokens)5.2f | %(phase)s | %(status)s %(event)s: %(why)s",
+            {
+                "slot": slot.key,
+                "in_flight": slot.in_flight,
+                "delay": decision.delay * 1000,
+                "change": decision.delay_change * 1000,
+                "latency": (flight.latency or 0.0) * 1000,
+                "rate": slot.rate,
+                "ceiling": slot.ceiling.rate,
+                "tokens": slot.tokens(now),
+                "phase": slot.phase.value,
+                "status": response.status if response is not None else "no answer",
+                "event": decision.event.value,
+                "why": decision.why,
+            },
+        )
+
+    # Summaries
+
+    def log_summary(self, governor: Governor, waiting: int, now: float) -> None:
+        """One line on what the busiest slots do."""
+        counts = governor.counts
+        busiest = sorted(governor, key=lambda slot: -slot.accepted_count)[:SUMMARY_SLOTS]
+        slots = "; ".join(
+            f"{slot.key} {slot.accepted_count} pages, {slot.rate:.3g}/s, {slot.phase.value}"
+            for slot in busiest
+        )
+        logger.info(
+            "adaptive: %d requests in flight, %d waiting, %d refusals, %d trips, %d slots (%s)",
+            counts.in_flight,
+            waiting,
+            counts.refusals,
+            counts.trips,
+            len(governor),
+            slots or "none yet",
+        )
+
+    def log_table(self, governor: Governor, now: float) -> None:
+        """The table at the end of the crawl."""
+        slots = sorted(governor, key=lambda slot: -slot.accepted_count)
+        if not slots:
+            return
+        head = ("slot", "pages", "refusals", "again", "paused s", "delay s", "ceiling /s")
+        rows = [head, *(_row(slot, now) for slot in slots[:TABLE_SLOTS])]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if column == 0 else cell.rjust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in rows
+        ]
+        if len(slots) > TABLE_SLOTS:
+            lines.append(f"… and {len(slots) - TABLE_SLOTS} more slots")
+        logger.info("adaptive: what each slot came to\n%s", "\n".join(lines))
+
+    def write_stats(self, governor: Governor, now: float) -> None:
+        """Bring Scrapy's stats up to date."""
+        counts = governor.counts
+        values = {
+            "refusals": counts.refusals,
+            "failures": counts.failures,
+            "trips": counts.trips,
+            "global_trips": counts.global_trips,
+            "probes": counts.probes,
+            "broken_pages": counts.broken_pages,
+            "drained_tokens": round(counts.drained_tokens, 3),
+            "time_paused": round(governor.time_paused(now), 3),
+            "slots": len(governor),
+            "permits/granted": counts.granted,
+            "permits/measured": counts.measured,
+            "permits/ignored": counts.ignored,
+            "permits/dropped": counts.dropped,
+        }
+        for name, value in values.items():
+            self._stats.set_value(f"adaptive/{name}", value)
+
+
+def _row(slot: Slot, now: float) -> tuple[str, ...]:
+    learned = slot.ceiling.rate < float("inf")
+    return (
+        slot.key,
+        str(slot.accepted_count),
+        str(slot.refused_count),
+        str(slot.again_count),
+        f"{slot.time_paused(now):.1f}",
+        f"{slot.delay:.3f}",
+        f"{slot.ceiling.rate:.2f}" if learned else "–",
+    )

@@ -1,0 +1,69 @@
+"""The user's numbers are refused when they are made, by name and value."""
+
+from dataclasses import FrozenInstanceError, fields, replace
+
+import pytest
+
+from scrapy_adaptive.core.limits import Limits
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("start_delay", -0.001),
+        ("max_delay", 0.0),
+        ("max_delay", -1.0),
+        ("target_concurrency", 0.0),
+        ("target_concurrency", -2.0),
+        ("burst", 0.999),
+        ("backoff_ratio", 0.0),
+        ("backoff_ratio", 1.0),
+        ("backoff_ratio", 1.5),
+        ("floor", -1.0),
+        ("concurrency", 0),
+        ("concurrency", -8),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused_by_name_and_value(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=rf"^{name} = {value}: out of range$"):
+        replace(Limits(), **{name: value})
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_is_not_finite_is_refused(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=rf"^{name} = {value}: not a finite number$"):
+        replace(Limits(), **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("start_delay", 0.0),
+        ("max_delay", 0.001),
+        ("target_concurrency", 0.01),
+        ("burst", 1),
+        ("backoff_ratio", 0.999),
+        ("floor", 0.0),
+        ("concurrency", 1),
+    ],
+)
+def test_the_ends_of_the_ranges_are_allowed(name: str, value: float) -> None:
+    assert getattr(replace(Limits(), **{name: value}), name) == value
+
+
+def test_the_defaults_are_those_of_the_settings_page() -> None:
+    assert Limits() == Limits(
+        start_delay=1.0,
+        max_delay=60.0,
+        target_concurrency=1.0,
+        burst=1.0,
+        backoff_ratio=0.5,
+        floor=0.0,
+        concurrency=8,
+    )
+
+
+def test_limits_do_not_change_once_checked() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Limits().concurrency = 0  # type: ignore[misc]

@@ -1,0 +1,109 @@
+"""Silences: what the site asks for, else what worked, else the units people write limits in."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_adaptive.core.silence import Silence
+from tests.core.virtual import STEADY
+
+
+@pytest.mark.parametrize(
+    ("rate", "seconds"),
+    [
+        pytest.param(2.0, 0.6, id="1.2 gaps of half a second"),
+        pytest.param(0.5, 2.4, id="1.2 gaps of two seconds"),
+        pytest.param(0.01, 120.0, id="1.2 gaps of 100 seconds"),
+        pytest.param(4.8, 0.25, id="just the least silence"),
+        pytest.param(1000.0, 0.25, id="never less than a quarter of a second"),
+        pytest.param(float("inf"), 0.25, id="without a delay"),
+    ],
+)
+def test_the_first_silence_lasts_a_gap_and_a_fifth(rate: float, seconds: float) -> None:
+    assert Silence().first(rate=rate, told=None) == pytest.approx(seconds)
+
+
+@STEADY
+@given(st.floats(0.25, 1e8), st.floats(1e-3, 1e3), st.lists(st.none() | st.floats(0.25, 1e8)))
+def test_what_the_site_asked_for_is_never_shortened(
+    told: float, rate: float, before: list[float | None]
+) -> None:
+    """Not by what was asked for before, nor by what worked before."""
+    silence = Silence()
+    assert silence.first(rate=rate, told=told) >= told
+    for earlier in before:
+        silence.longer(rate=rate, told=earlier)
+    assert silence.longer(rate=rate, told=told) >= told
+    silence.on_recovered()
+    assert silence.first(rate=rate, told=told) >= told
+
+
+def test_a_word_of_the_site_replaces_the_guess_even_when_it_is_shorter() -> None:
+    """1.2 gaps of 100 s would be two minutes; the site says one."""
+    assert Silence().first(rate=0.01, told=60.0) == 60.0
+
+
+def test_refused_probes_climb_just_over_human_units() -> None:
+    silence = Silence()
+    assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
+    climbed = [silence.longer(rate=0.5, told=None) for _ in range(5)]
+    assert climbed == [12.0, 62.0, 1000.0, 3620.0, 3620.0]
+
+
+def test_the_ladder_begins_above_the_first_silence() -> None:
+    silence = Silence()
+    assert silence.first(rate=0.03, told=None) == pytest.approx(40.0)
+    assert silence.longer(rate=0.03, told=None) == 62.0
+
+
+def test_the_ladder_begins_above_what_the_site_asked_for() -> None:
+    silence = Silence()
+    silence.first(rate=0.5, told=90.0)
+    assert silence.longer(rate=0.5, told=None) == 1000.0
+
+
+def test_a_silence_that_worked_is_tried_when_the_first_is_too_short() -> None:
+    """Five seconds told to a probe ended the first pause: the next one has that rung."""
+    silence = Silence()
+    silence.first(rate=0.5, told=None)
+    assert silence.longer(rate=0.5, told=5.0) == 5.0
+    assert silence.on_recovered() == 5.0
+    assert silence.worked == 5.0
+    assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
+    assert silence.longer(rate=0.5, told=None) == 5.0
+    assert silence.longer(rate=0.5, told=None) == 12.0
+
+
+def test_a_silence_that_worked_outlasts_a_shorter_word_of_the_site() -> None:
+    silence = Silence()
+    silence.first(rate=0.5, told=None)
+    silence.longer(rate=0.5, told=30.0)
+    silence.on_recovered()
+    silence.first(rate=0.5, told=1.0)
+    assert silence.longer(rate=0.5, told=1.0) == 30.0
+
+
+def test_a_first_silence_that_sufficed_is_not_remembered() -> None:
+    silence = Silence()
+    silence.first(rate=0.5, told=None)
+    assert silence.on_recovered() == pytest.approx(2.4)
+    assert silence.worked == 0.0
+
+
+def test_the_next_pause_begins_with_the_first_silence_again() -> None:
+    silence = Silence()
+    silence.first(rate=0.5, told=None)
+    for _ in range(4):
+        silence.longer(rate=0.5, told=None)
+    silence.on_recovered()
+    assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
+
+
+@STEADY
+@given(st.floats(1e-3, 1e3), st.integers(0, 8))
+def test_each_try_waits_at_least_as_long_as_the_one_before(rate: float, tries: int) -> None:
+    silence = Silence()
+    waits = [silence.first(rate=rate, told=None)]
+    waits += [silence.longer(rate=rate, told=None) for _ in range(tries)]
+    assert waits == sorted(waits)
+    assert waits[0] >= max(0.25, 1.2 / rate)

@@ -1,0 +1,124 @@
+"""A governor on a clock that moves only when a test says so.
+
+Laws
+----
+* Nothing here reads a real clock or rolls dice: `chance` is a number the test gives.
+* Sends happen now, answers arrive now; `wait` is the only thing that moves the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hypothesis import settings
+
+from scrapy_adaptive.core.facts import Answer, Decision, Hold, Outcome, Page, Permit, Reason
+from scrapy_adaptive.core.global_breaker import GlobalBreaker
+from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.core.limits import Limits
+from scrapy_adaptive.core.slot import Slot
+
+STEADY = settings(deadline=None, derandomize=True, database=None)
+"""The same examples in each run, however slow the machine."""
+
+DEFAULTS = Limits()
+
+
+class Virtual:
+    """A governor, its clock and the words of a crawl.
+
+    Args:
+        limits: bounds of every slot with none of its own.
+        slot_limits: bounds of the others, by key.
+        global_slots: distinct slots that open the global breaker.
+        window: seconds within which they must trip.
+        cooldown: seconds of silence of the whole crawl.
+        global_rate: sends a second over all slots; 0 sets no bound.
+        max_slots: most slots remembered.
+        chance: the number in [0, 1) behind every jitter.
+    """
+
+    def __init__(
+        self,
+        limits: Limits = DEFAULTS,
+        *,
+        slot_limits: Mapping[str, Limits] | None = None,
+        global_slots: int = 5,
+        window: float = 10.0,
+        cooldown: float = 5.0,
+        global_rate: float = 0.0,
+        max_slots: int = 10_000,
+        chance: float = 0.0,
+    ) -> None:
+        self.now = 0.0
+        self.governor = Governor(
+            limits,
+            global_breaker=GlobalBreaker(slots=global_slots, window=window, cooldown=cooldown),
+            chance=lambda: chance,
+            slot_limits=slot_limits,
+            global_rate=global_rate,
+            max_slots=max_slots,
+        )
+
+    def slot(self, key: str = "a") -> Slot:
+        """The slot of that key."""
+        return self.governor.slot(key, self.now)
+
+    def hold(self, key: str = "a") -> Hold | None:
+        """Why nothing may be sent now; None when a request may go."""
+        return self.governor.ready_at(key, self.now)
+
+    def why_held(self, key: str = "a") -> Reason | None:
+        """The reason alone."""
+        hold = self.hold(key)
+        return None if hold is None else hold.reason
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+    def wait_until(self, instant: float) -> None:
+        """Let time pass up to an instant that is not gone by."""
+        assert instant >= self.now
+        self.now = instant
+
+    def wait_out(self, key: str = "a") -> None:
+        """Let time pass until a request may go."""
+        while (hold := self.hold(key)) is not None:
+            assert self.now < hold.until < float("inf"), hold
+            self.now = hold.until
+
+    def send(self, key: str = "a") -> Permit:
+        """Send one request, which must be allowed to go now."""
+        permit = self.governor.take(key, self.now)
+        assert isinstance(permit, Permit), permit
+        return permit
+
+    def send_many(self, count: int, key: str = "a") -> list[Permit]:
+        """Send that many at once."""
+        return [self.send(key) for _ in range(count)]
+
+    def accept(
+        self, permit: Permit, *, page: Page | None = None, latency: float | None = None
+    ) -> Decision:
+        """The site served the request."""
+        return self._answer(permit, Answer(Outcome.ACCEPTED, latency=latency, page=page))
+
+    def refuse(
+        self, permit: Permit, *, page: Page | None = None, told: float | None = None
+    ) -> Decision:
+        """The site asked for less."""
+        return self._answer(permit, Answer(Outcome.REFUSED, told=told, page=page))
+
+    def fail(self, permit: Permit, *, page: Page | None = None) -> Decision:
+        """The site broke."""
+        return self._answer(permit, Answer(Outcome.FAILED, page=page))
+
+    def fetch(self, count: int = 1, *, key: str = "a", page: Page | None = None) -> None:
+        """Wait, send and be served at once, that many times, one after the other."""
+        for _ in range(count):
+            self.wait_out(key)
+            self.accept(self.send(key), page=page)
+
+    def _answer(self, permit: Permit, answer: Answer) -> Decision:
+        return self.governor.on_answer(permit, answer, self.now)
