@@ -271,7 +271,7 @@ class Throttle:
             return
         end = self.governor.on_ignored if flight.on_wire else self.governor.on_dropped
         end(flight.permit)
-        self._move(flight.permit.key)
+        self.rearm()
 
     def _drop(self, request: Request) -> None:
         flight = self._flights.pop(request, None)
@@ -301,7 +301,7 @@ class Throttle:
         flight.outcome = verdict.outcome
         flight.decision = self.governor.on_answer(flight.permit, answer, now)
         self._watch.on_decision(slot, flight, request, response, now)
-        self._move(key)
+        self.rearm()
 
     def _latency(self, request: Request, permit: Permit) -> float:
         """AutoThrottle's measure, or our own where the handler gives none; never our own lag."""
@@ -314,12 +314,12 @@ class Throttle:
 
     # Time
 
-    def _move(self, key: str) -> None:
-        self._serve(key)
-        self.rearm()
-
     def rearm(self) -> None:
-        """Arm the timer for the earliest instant at which anything may move."""
+        """Arm the timer for the earliest instant at which anything may move.
+
+        What may move at once moves when the loop has read its sockets: a refusal that has
+        arrived, but was not read yet, must come first.
+        """
         now = self.clock()
         at = self.returns.next_wakeup(now)
         if self._waiting:
@@ -328,7 +328,7 @@ class Throttle:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer_at = at
+        self._timer_at = max(at, now)
         self._timer = call_later(max(0.0, at - now), self._on_timer)
 
     def _on_timer(self) -> None:

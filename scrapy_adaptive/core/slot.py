@@ -92,6 +92,17 @@ class Slot:
         return 1.0 / self.delay if self.delay else NEVER
 
     @property
+    def bound(self) -> str:
+        """What sets the delay just now."""
+        bounds = {
+            "ceiling": 1.0 / self.ceiling.rate,
+            "crawl-delay": self.crawl_delay,
+            "floor": self.limits.floor,
+            "latency": self.latency_delay,
+        }
+        return max(bounds, key=bounds.__getitem__)
+
+    @property
     def is_idle(self) -> bool:
         """Whether it may be forgotten: nothing in flight, promised or paused."""
         return not (self.in_flight or self.reserved) and self.phase is Phase.CLOSED
@@ -212,7 +223,7 @@ class Slot:
         if self.phase is Phase.CLOSED:
             binding = self.delay * self.ceiling.rate <= 1.0 + 1e-9
             self.ceiling.on_accepted(now, binding=binding)
-            return Event.ACCEPTED, "latency"
+            return Event.ACCEPTED, self.bound
         if not permit.probe:
             return Event.ACCEPTED, "was in flight when the pause began"
         self.phase = TABLE[self.phase, Signal.PROBE_ACCEPTED]

@@ -73,11 +73,14 @@ class Oracle:
                 "AUTOTHROTTLE_TARGET_CONCURRENCY": limits.target_concurrency,
                 "DOWNLOAD_DELAY": limits.floor,
                 "DOWNLOAD_HANDLERS": dict.fromkeys(("data", "file", "ftp", "http", "https", "s3")),
+                "DOWNLOADER_MIDDLEWARES_BASE": {},
+                "EXTENSIONS_BASE": {AutoThrottle: 0},
+                "SPIDER_MIDDLEWARES_BASE": {},
             },
         )
         crawler.spider = Quiet.from_crawler(crawler)
         crawler.engine = ExecutionEngine(crawler, lambda _: None)
-        self._throttle = AutoThrottle.from_crawler(crawler)
+        assert isinstance(crawler.get_extension(AutoThrottle), AutoThrottle)
         self._signal(signals.spider_opened)
         self._key, self.slot = self._made_by_downloader()
 

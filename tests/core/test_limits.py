@@ -1,10 +1,16 @@
 """The user's numbers are refused when they are made, by name and value."""
 
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import FrozenInstanceError, fields
+from typing import Any
 
 import pytest
 
 from scrapy_adaptive.core.limits import Limits
+
+
+def limits_with(name: str, value: Any) -> Limits:
+    """Limits of which one number is not the default."""
+    return Limits(**{name: value})
 
 
 @pytest.mark.parametrize(
@@ -26,14 +32,14 @@ from scrapy_adaptive.core.limits import Limits
 )
 def test_a_number_out_of_its_range_is_refused_by_name_and_value(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=rf"^{name} = {value}: out of range$"):
-        replace(Limits(), **{name: value})
+        limits_with(name, value)
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_a_number_that_is_not_finite_is_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=rf"^{name} = {value}: not a finite number$"):
-        replace(Limits(), **{name: value})
+        limits_with(name, value)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +55,7 @@ def test_a_number_that_is_not_finite_is_refused(name: str, value: float) -> None
     ],
 )
 def test_the_ends_of_the_ranges_are_allowed(name: str, value: float) -> None:
-    assert getattr(replace(Limits(), **{name: value}), name) == value
+    assert getattr(limits_with(name, value), name) == value
 
 
 def test_the_defaults_are_those_of_the_settings_page() -> None:
