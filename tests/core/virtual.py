@@ -73,6 +73,13 @@ class Virtual:
         hold = self.hold(key)
         return None if hold is None else hold.reason
 
+    def held_until(self, reason: Reason, key: str = "a") -> float:
+        """The instant alone, for that reason and no other."""
+        hold = self.hold(key)
+        assert hold is not None
+        assert hold.reason is reason
+        return hold.until
+
     def wait(self, seconds: float) -> None:
         """Let time pass."""
         self.now += seconds

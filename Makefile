@@ -1,0 +1,40 @@
+# Every target does its own set-up: a virtual environment in .venv, made by Python >= 3.10.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS ?= 4
+
+.PHONY: demo test lint types contracts docs bench clean
+
+demo: $(VENV)/.demo
+	$(BIN)/python sample_project/demo.py
+
+test: lint types contracts
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+contracts: $(VENV)/.test
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -n -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/overhead.py
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.%: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) docs/_build sample_project/run .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,218 @@
+"""The governor: the crawl as a whole stops, is paced, is counted and is forgotten."""
+
+import math
+
+from scrapy_adaptive.core.facts import Event, Hold, Permit, Reason
+from scrapy_adaptive.core.limits import Limits
+from tests.core.virtual import Virtual
+
+PACED = Limits(start_delay=1.0)
+UNPACED = Limits(start_delay=0.0)
+
+
+def trip(virtual: Virtual, key: str) -> None:
+    """Send one request for that slot, and have it refused at once."""
+    assert virtual.refuse(virtual.send(key)).event is Event.TRIPPED
+
+
+class TestGlobalBreaker:
+    """One slot's limit is no other's affair, unless there are enough of them."""
+
+    def test_set_to_one_any_refusal_stops_the_whole_crawl(self) -> None:
+        """Until what is in flight is back and five seconds have passed."""
+        virtual = Virtual(PACED, global_slots=1)
+        refused, other = virtual.send("a"), virtual.send("b")
+        virtual.wait(1.0)
+        virtual.refuse(refused)
+        assert virtual.governor.is_stopped
+        assert virtual.hold("c") == Hold(math.inf, Reason.GLOBAL)
+        virtual.wait(1.0)
+        virtual.accept(other)
+        for key in "abc":
+            assert virtual.hold(key) == Hold(7.0, Reason.GLOBAL)
+        virtual.wait_until(7.0)
+        assert virtual.hold("c") is None
+        assert not virtual.governor.is_stopped
+
+    def test_after_the_stop_the_slot_that_tripped_begins_with_a_probe(self) -> None:
+        virtual = Virtual(PACED, global_slots=1)
+        virtual.fetch(key="b")
+        trip(virtual, "a")
+        virtual.wait_out("a")
+        assert virtual.now == 5.0
+        assert virtual.send("a").probe
+        assert not virtual.send("b").probe
+
+    def test_five_slots_within_the_window_stop_the_crawl_and_four_do_not(self) -> None:
+        virtual = Virtual(PACED)
+        for key in "abcd":
+            trip(virtual, key)
+            virtual.wait(2.0)
+            assert virtual.hold("z") is None
+        trip(virtual, "e")
+        assert virtual.hold("z") == Hold(13.0, Reason.GLOBAL)
+        assert virtual.governor.counts.global_trips == 1
+
+    def test_five_slots_over_a_longer_time_do_not_stop_it(self) -> None:
+        """The first trip is 10 s old at the fifth."""
+        virtual = Virtual(PACED)
+        for key in "abcde":
+            trip(virtual, key)
+            virtual.wait(2.5)
+        assert not virtual.governor.is_stopped
+
+    def test_the_stop_drains_every_bucket(self) -> None:
+        """Three saved by the slot that trips, three by the one that does not."""
+        virtual = Virtual(Limits(start_delay=1.0, burst=3.0), global_slots=1)
+        virtual.fetch(key="b")
+        permit = virtual.send("a")
+        virtual.wait(60.0)
+        virtual.refuse(permit)
+        assert virtual.governor.counts.drained_tokens == 6.0
+        assert virtual.slot("b").tokens(virtual.now) == 0.0
+        assert virtual.slot("b").burst_tokens == 1.0
+
+    def test_failures_on_all_slots_with_nothing_accepted_are_the_uplinks(self) -> None:
+        """The one that shows it is requeued; a failure of one host alone is not."""
+        virtual = Virtual(UNPACED, global_slots=2)
+        virtual.fetch(key="a")
+        virtual.fetch(key="b")
+        assert virtual.fail(virtual.send("a")).event is Event.LONE_FAILURE
+        decision = virtual.fail(virtual.send("b"))
+        assert (decision.event, decision.event.is_pain) == (Event.LATE, True)
+        assert virtual.hold("c") == Hold(5.0, Reason.GLOBAL)
+
+    def test_anything_accepted_in_between_acquits_the_uplink(self) -> None:
+        virtual = Virtual(UNPACED, global_slots=2)
+        virtual.fail(virtual.send("a"))
+        virtual.fetch(key="c")
+        assert virtual.fail(virtual.send("b")).event is Event.LONE_FAILURE
+        assert not virtual.governor.is_stopped
+
+
+class TestGlobalRate:
+    """The crawl-wide bucket stands before every slot."""
+
+    def test_two_a_second_are_shared_by_all_slots(self) -> None:
+        virtual = Virtual(UNPACED, global_rate=2.0)
+        virtual.send("a")
+        assert virtual.hold("b") == Hold(0.5, Reason.GLOBAL_RATE)
+        virtual.wait(0.5)
+        virtual.send("b")
+        assert virtual.hold("a") == Hold(1.0, Reason.GLOBAL_RATE)
+
+    def test_a_slots_own_reason_comes_first(self) -> None:
+        virtual = Virtual(PACED, global_rate=0.1)
+        virtual.send("a")
+        assert virtual.hold("a") == Hold(1.0, Reason.DELAY)
+        assert virtual.hold("b") == Hold(10.0, Reason.GLOBAL_RATE)
+
+    def test_a_global_stop_drains_it_too(self) -> None:
+        """Drained at 20 s, full again at 30 s; the cool-down ends at 25 s."""
+        virtual = Virtual(PACED, global_rate=0.1, global_slots=1)
+        permit = virtual.send("a")
+        virtual.wait(20.0)
+        virtual.refuse(permit)
+        virtual.wait_out("b")
+        assert virtual.now == 30.0
+
+
+class TestPermits:
+    """Every permit ends once: measured, ignored or dropped."""
+
+    def test_the_three_ends_of_a_permit_are_counted_apart(self) -> None:
+        virtual = Virtual(UNPACED)
+        served, cached, given_up, _out = virtual.send_many(4)
+        virtual.accept(served)
+        virtual.governor.on_ignored(cached)
+        virtual.governor.on_dropped(given_up)
+        counts = virtual.governor.counts
+        assert (counts.granted, counts.measured, counts.ignored, counts.dropped) == (4, 1, 1, 1)
+        assert counts.in_flight == virtual.slot().in_flight == 1
+
+    def test_refusals_failures_trips_and_probes_are_counted(self) -> None:
+        virtual = Virtual(UNPACED)
+        virtual.fail(virtual.send())
+        trip(virtual, "a")
+        virtual.wait_out()
+        virtual.refuse(virtual.send())
+        counts = virtual.governor.counts
+        assert (counts.refusals, counts.failures, counts.trips, counts.probes) == (2, 1, 1, 1)
+
+    def test_a_slot_keeps_the_concurrency_of_its_own_limits(self) -> None:
+        small = Limits(start_delay=0.0, concurrency=2)
+        virtual = Virtual(UNPACED, slot_limits={"small": small})
+        permit, _ = virtual.send_many(2, "small")
+        assert virtual.hold("small") == Hold(math.inf, Reason.CONCURRENCY)
+        virtual.send_many(8, "a")
+        assert virtual.why_held("a") is Reason.CONCURRENCY
+        virtual.accept(permit)
+        assert virtual.hold("small") is None
+
+    def test_what_may_not_go_is_answered_with_its_hold(self) -> None:
+        virtual = Virtual(PACED)
+        virtual.send()
+        assert virtual.governor.take("a", 0.5) == Hold(1.0, Reason.DELAY)
+        assert isinstance(virtual.governor.take("a", 1.0), Permit)
+
+
+class TestReservations:
+    """A queue promises places; a request at the gate needs no promise."""
+
+    def test_promised_places_count_for_queues_and_not_at_the_gate(self) -> None:
+        virtual = Virtual(Limits(start_delay=0.0, concurrency=2))
+        governor = virtual.governor
+        assert [governor.reserve("a", 0.0) for _ in range(2)] == [None, None]
+        assert governor.reserve("a", 0.0) == Hold(math.inf, Reason.CONCURRENCY)
+        assert virtual.hold() is None
+        governor.release("a")
+        assert governor.reserve("a", 0.0) is None
+
+    def test_only_one_place_is_promised_for_a_probe(self) -> None:
+        virtual = Virtual(PACED)
+        trip(virtual, "a")
+        virtual.wait_out()
+        assert virtual.governor.reserve("a", virtual.now) is None
+        assert virtual.governor.reserve("a", virtual.now) == Hold(math.inf, Reason.IN_FLIGHT)
+
+
+class TestWakeup:
+    """One timer for all slots."""
+
+    def test_the_next_wakeup_is_the_earliest_of_all_slots(self) -> None:
+        virtual = Virtual(slot_limits={"a": Limits(start_delay=5.0), "b": Limits(start_delay=3.0)})
+        virtual.send("a")
+        virtual.send("b")
+        assert virtual.governor.next_wakeup(["a", "b"], 0.0) == 3.0
+        assert virtual.governor.next_wakeup(["a"], 0.0) == 5.0
+
+    def test_a_slot_that_may_send_wakes_now(self) -> None:
+        virtual = Virtual(PACED)
+        virtual.send("a")
+        assert virtual.governor.next_wakeup(["a", "b"], 0.5) == 0.5
+
+    def test_where_only_an_event_helps_there_is_no_instant(self) -> None:
+        virtual = Virtual(Limits(concurrency=1))
+        virtual.send("a")
+        assert virtual.governor.next_wakeup(["a"], 0.0) == math.inf
+        assert virtual.governor.next_wakeup([], 0.0) == math.inf
+
+
+class TestForgetting:
+    """Memory is bounded, and nothing that matters is forgotten."""
+
+    def test_the_least_recently_used_idle_slot_is_forgotten_first(self) -> None:
+        virtual = Virtual(PACED, max_slots=2)
+        for key in "abac":
+            virtual.hold(key)
+        assert [slot.key for slot in virtual.governor] == ["a", "c"]
+
+    def test_slots_that_are_paused_busy_or_promised_are_never_forgotten(self) -> None:
+        virtual = Virtual(PACED, max_slots=1)
+        trip(virtual, "paused")
+        virtual.send("busy")
+        virtual.governor.reserve("promised", virtual.now)
+        for number in range(50):
+            virtual.hold(f"other-{number}")
+        assert {"paused", "busy", "promised"} <= {slot.key for slot in virtual.governor}
+        assert len(virtual.governor) == 4

@@ -1,0 +1,230 @@
+"""One slot through trips, pauses, probes and rechecks, with numbers worked by hand.
+
+Most stories start at one request a second (`PACED`): a first refusal leaves half of it, so
+the delay is 2 s and the silence 1.2 gaps of it, 2.4 s.
+"""
+
+import math
+
+import pytest
+
+from scrapy_adaptive.core.breaker import Phase
+from scrapy_adaptive.core.facts import Decision, Event, Hold, Reason, Wanted
+from scrapy_adaptive.core.limits import Limits
+from tests.core.virtual import Virtual
+
+PACED = Limits(start_delay=1.0)
+UNPACED = Limits(start_delay=0.0)
+
+
+def tripped(limits: Limits = PACED, *, page: str | None = None, chance: float = 0.0) -> Virtual:
+    """A slot refused at t = 0.2, the answer to its first request."""
+    virtual = Virtual(limits, chance=chance)
+    permit = virtual.send()
+    virtual.wait(0.2)
+    assert virtual.refuse(permit, page=page).event is Event.TRIPPED
+    return virtual
+
+
+def refused_probe(virtual: Virtual, *, page: str | None = None) -> Decision:
+    """Wait for the next probe, and have it refused 0.2 s later."""
+    virtual.wait_out()
+    permit = virtual.send()
+    assert permit.probe
+    virtual.wait(0.2)
+    return virtual.refuse(permit, page=page)
+
+
+class TestTrips:
+    """Pain: everything stops until what is in flight is back and the wait is over."""
+
+    def test_five_in_flight_at_a_trip_and_none_leaves_until_the_last_is_back(self) -> None:
+        """Without a delay one page a second is taken for accepted: 0.5/s, 2.4 s from t = 1."""
+        virtual = Virtual(UNPACED)
+        first, *others = virtual.send_many(5)
+        virtual.wait(1.0)
+        decision = virtual.refuse(first)
+        assert (decision.event, decision.delay) == (Event.TRIPPED, 2.0)
+        assert decision.wait == pytest.approx(2.4)
+        for permit in others:
+            assert virtual.hold() == Hold(math.inf, Reason.IN_FLIGHT)
+            virtual.wait(1.0)
+            assert virtual.accept(permit).event is Event.ACCEPTED
+        assert virtual.now == 5.0
+        assert virtual.send().probe
+        assert virtual.hold() == Hold(math.inf, Reason.PROBE)
+
+    def test_all_back_before_the_wait_is_over_leaves_the_wait(self) -> None:
+        virtual = Virtual(UNPACED)
+        first, second = virtual.send_many(2)
+        virtual.wait(1.0)
+        virtual.refuse(first)
+        virtual.accept(second)
+        assert virtual.held_until(Reason.PAUSED) == pytest.approx(3.4)
+
+    def test_a_hundred_late_refusals_cut_the_rate_once(self) -> None:
+        virtual = Virtual(Limits(start_delay=0.0, concurrency=101))
+        first, *late = virtual.send_many(101)
+        virtual.wait(1.0)
+        virtual.refuse(first)
+        decisions = [virtual.refuse(permit) for permit in late]
+        assert {decision.event for decision in decisions} == {Event.LATE}
+        assert {decision.delay_change for decision in decisions} == {0.0}
+        assert virtual.slot().delay == 2.0
+
+    def test_a_late_refusal_lengthens_the_silence_by_what_it_was_told(self) -> None:
+        """The trip at 1 s says until 3.4 s, the late refusal says until 31 s."""
+        virtual = Virtual(UNPACED)
+        first, second = virtual.send_many(2)
+        virtual.wait(1.0)
+        virtual.refuse(first)
+        assert virtual.refuse(second, told=30.0).wait == 30.0
+        assert virtual.hold() == Hold(31.0, Reason.PAUSED)
+
+    def test_a_late_refusal_never_shortens_the_silence(self) -> None:
+        virtual = Virtual(UNPACED)
+        first, second = virtual.send_many(2)
+        virtual.wait(1.0)
+        virtual.refuse(first, told=60.0)
+        virtual.refuse(second, told=1.0)
+        assert virtual.hold() == Hold(61.0, Reason.PAUSED)
+
+    def test_a_wait_that_the_site_told_is_kept_whole_even_for_a_day(self) -> None:
+        virtual = Virtual(PACED)
+        assert virtual.refuse(virtual.send(), told=86_400.0).wait == 86_400.0
+        assert virtual.hold() == Hold(86_400.0, Reason.PAUSED)
+
+    def test_chance_lengthens_a_silence_by_two_percent_at_most(self) -> None:
+        virtual = Virtual(PACED, chance=0.5)
+        assert virtual.refuse(virtual.send(), told=100.0).wait == pytest.approx(101.0)
+
+    def test_a_trip_empties_the_bucket_and_the_burst_grows_back_slowly(self) -> None:
+        """Three tokens saved, none left; capacity 1, then ten accepted pages for each token."""
+        virtual = Virtual(Limits(start_delay=1.0, burst=3.0))
+        permit = virtual.send()
+        virtual.wait(10.0)
+        assert virtual.slot().tokens(virtual.now) == 3.0
+        virtual.refuse(permit)
+        assert virtual.slot().tokens(virtual.now) == 0.0
+        assert virtual.slot().burst_tokens == 1.0
+        virtual.fetch(10)
+        assert virtual.slot().burst_tokens == pytest.approx(2.0)
+        virtual.fetch(10)
+        assert virtual.slot().burst_tokens == 3.0
+
+    def test_the_delay_is_the_longest_of_latency_ceiling_and_crawl_delay(self) -> None:
+        virtual = tripped()
+        slot = virtual.slot()
+        assert (slot.latency_delay, slot.delay) == (1.0, 2.0)
+        slot.crawl_delay = 7.0
+        assert (slot.delay, slot.floor) == (7.0, 7.0)
+        assert slot.rate == pytest.approx(0.142857, abs=1e-6)
+
+
+class TestProbes:
+    """Half-open: one request, and only its acceptance closes the breaker."""
+
+    def test_an_accepted_probe_closes_the_breaker_at_the_rate_after_the_cut(self) -> None:
+        virtual = tripped()
+        virtual.wait_until(2.6)
+        decision = virtual.accept(virtual.send())
+        assert (decision.event, decision.delay, decision.wait) == (Event.RECOVERED, 2.0, 0.0)
+        assert virtual.slot().phase is Phase.CLOSED
+        assert virtual.held_until(Reason.DELAY) == pytest.approx(4.6)
+
+    def test_refused_probes_wait_longer_and_cut_nothing(self) -> None:
+        virtual = tripped()
+        decisions = [refused_probe(virtual) for _ in range(5)]
+        assert {decision.event for decision in decisions} == {Event.PROBE_REFUSED}
+        waits = [decision.wait for decision in decisions]
+        assert waits == pytest.approx([12.0, 62.0, 1000.0, 3620.0, 3620.0])
+        assert virtual.slot().delay == 2.0
+
+    def test_a_probe_that_fails_is_no_better_than_a_refused_one(self) -> None:
+        virtual = tripped()
+        virtual.wait_out()
+        assert virtual.fail(virtual.send()).event is Event.PROBE_REFUSED
+
+    def test_a_lost_probe_makes_room_for_the_next_at_the_slots_pace(self) -> None:
+        """Dropped or answered by somebody else, it says nothing about the site."""
+        virtual = tripped()
+        for end in (virtual.governor.on_dropped, virtual.governor.on_ignored):
+            virtual.wait_out()
+            permit = virtual.send()
+            assert permit.probe
+            end(permit)
+            assert virtual.slot().phase is Phase.HALF_OPEN
+            assert virtual.why_held() is Reason.DELAY
+
+    def test_two_hundred_accepted_pages_double_the_rate_that_the_cut_left(self) -> None:
+        """From 0.5/s in steps of 0.0025/s up to the 1/s of the latency law, and no further."""
+        virtual = tripped()
+        virtual.fetch()
+        virtual.fetch(100)
+        assert virtual.slot().rate == pytest.approx(0.75)
+        virtual.fetch(300)
+        assert virtual.slot().rate == pytest.approx(1.0)
+        assert virtual.slot().ceiling.rate == pytest.approx(1.0, rel=0.003)
+
+    def test_probes_prefer_a_page_that_was_not_refused(self) -> None:
+        virtual = tripped(page="x")
+        assert virtual.slot().wanted is Wanted.UNSUSPECTED
+
+    def test_the_time_paused_runs_from_the_trip_to_the_probes_acceptance(self) -> None:
+        virtual = tripped()
+        virtual.wait_until(2.6)
+        permit = virtual.send()
+        assert virtual.slot().time_paused(3.0) == pytest.approx(2.8)
+        virtual.wait_until(3.2)
+        virtual.accept(permit)
+        assert virtual.slot().time_paused(99.0) == pytest.approx(3.0)
+
+
+class TestDoubts:
+    """An answer that looks like a refusal stops the slot before the classifier has spoken."""
+
+    def test_nothing_leaves_while_a_verdict_is_awaited(self) -> None:
+        virtual = Virtual(UNPACED)
+        permit, other = virtual.send_many(2)
+        virtual.governor.on_doubt(permit)
+        virtual.governor.on_doubt(permit)
+        assert virtual.hold() == Hold(math.inf, Reason.VERDICT)
+        virtual.accept(other)
+        assert virtual.why_held() is Reason.VERDICT
+        virtual.accept(permit)
+        assert virtual.hold() is None
+
+    def test_a_doubt_ends_with_its_permit_however_that_ends(self) -> None:
+        virtual = Virtual(UNPACED)
+        for end in (virtual.governor.on_dropped, virtual.governor.on_ignored):
+            permit = virtual.send()
+            virtual.governor.on_doubt(permit)
+            end(permit)
+            assert virtual.hold() is None
+
+
+class TestFailures:
+    """Other 5xx and lost connections: pain only when they are not alone."""
+
+    @pytest.mark.parametrize(
+        ("accepted_between", "event"),
+        [(0, Event.TRIPPED), (8, Event.TRIPPED), (9, Event.LONE_FAILURE)],
+    )
+    def test_two_failures_of_the_last_ten_answers_are_pain(
+        self, accepted_between: int, event: Event
+    ) -> None:
+        virtual = Virtual(UNPACED)
+        virtual.fetch(10)
+        assert virtual.fail(virtual.send()).event is Event.LONE_FAILURE
+        assert virtual.hold() is None
+        virtual.fetch(accepted_between)
+        assert virtual.fail(virtual.send()).event is event
+
+    def test_a_host_that_never_answered_is_dead_and_not_throttling(self) -> None:
+        virtual = Virtual(UNPACED)
+        events = {virtual.fail(virtual.send()).event for _ in range(20)}
+        assert events == {Event.LONE_FAILURE}
+
+    def test_only_pain_is_fetched_again_without_spending_a_retry(self) -> None:
+        pain = {event for event in Event if event.is_pain}
+        assert pain == {Event.TRIPPED, Event.LATE, Event.PROBE_REFUSED}

@@ -1,0 +1,144 @@
+"""A broken page is told from a pace that is too high, at the cost of one recheck."""
+
+import pytest
+
+from scrapy_adaptive.core.breaker import Phase
+from scrapy_adaptive.core.facts import Event, Hold, Reason, Wanted
+from scrapy_adaptive.core.limits import Limits
+from tests.core.virtual import Virtual
+
+PACED = Limits(start_delay=1.0)
+
+
+@pytest.fixture
+def suspecting() -> Virtual:
+    """Page "x" was refused alone at 0.2 s, and 2.4 s later page "y" was accepted, at 2.8 s."""
+    virtual = Virtual(PACED)
+    permit = virtual.send()
+    virtual.wait(0.2)
+    virtual.refuse(permit, page="x")
+    virtual.wait_until(2.6)
+    permit = virtual.send()
+    virtual.wait(0.2)
+    assert virtual.accept(permit, page="y").event is Event.RECOVERED
+    return virtual
+
+
+def rechecked(virtual: Virtual, *, page: str, accepted: bool) -> Event:
+    """Send that page as the recheck, and answer at once."""
+    virtual.wait_out()
+    permit = virtual.send()
+    assert permit.recheck
+    answer = virtual.accept if accepted else virtual.refuse
+    return answer(permit, page=page).event
+
+
+class TestRechecks:
+    """An isolated refusal: after the same silence again, the page itself is asked."""
+
+    def test_a_recheck_waits_as_long_as_the_probe_did(self, suspecting: Virtual) -> None:
+        """2.4 s from the probe's acceptance at 2.8 s."""
+        assert suspecting.held_until(Reason.RECHECK) == pytest.approx(5.2)
+        assert suspecting.slot().wanted is Wanted.SUSPECTED
+
+    def test_a_recheck_waits_twelve_seconds_at_most(self) -> None:
+        virtual = Virtual(PACED)
+        virtual.refuse(virtual.send(), page="x", told=600.0)
+        virtual.fetch(page="y")
+        assert virtual.hold() == Hold(612.0, Reason.RECHECK)
+
+    def test_a_suspect_refused_at_its_recheck_is_broken_and_the_cut_is_taken_back(
+        self, suspecting: Virtual
+    ) -> None:
+        assert suspecting.slot().delay == 2.0
+        assert rechecked(suspecting, page="x", accepted=False) is Event.BROKEN
+        assert suspecting.slot().delay == 1.0
+
+    def test_after_a_broken_page_there_is_a_breath_and_a_probe(self, suspecting: Virtual) -> None:
+        """Refused at 5.2 s: silent until 5.45 s, and the pace of 1/s is kept too."""
+        rechecked(suspecting, page="x", accepted=False)
+        assert suspecting.held_until(Reason.PAUSED) == pytest.approx(5.45)
+        suspecting.wait_until(5.45)
+        assert suspecting.held_until(Reason.DELAY) == pytest.approx(6.2)
+        suspecting.wait_out()
+        permit = suspecting.send()
+        assert permit.probe
+        suspecting.accept(permit, page="z")
+        assert suspecting.slot().wanted is Wanted.ANY
+
+    def test_a_broken_page_is_broken_at_once_the_next_time(self, suspecting: Virtual) -> None:
+        rechecked(suspecting, page="x", accepted=False)
+        suspecting.fetch(page="y")
+        suspecting.wait_out()
+        decision = suspecting.refuse(suspecting.send(), page="x")
+        assert (decision.event, decision.event.is_pain) == (Event.BROKEN, False)
+        assert decision.delay == 1.0
+
+    def test_what_a_broken_page_was_told_is_obeyed(self, suspecting: Virtual) -> None:
+        suspecting.wait_out()
+        assert suspecting.refuse(suspecting.send(), page="x", told=40.0).wait == 40.0
+
+    def test_a_suspect_accepted_at_its_recheck_was_refused_for_the_pace(
+        self, suspecting: Virtual
+    ) -> None:
+        assert rechecked(suspecting, page="x", accepted=True) is Event.ACCEPTED
+        assert suspecting.slot().delay == pytest.approx(1 / 0.5025)
+        assert suspecting.slot().wanted is Wanted.ANY
+
+    def test_another_page_refused_at_the_recheck_is_pain(self, suspecting: Virtual) -> None:
+        assert rechecked(suspecting, page="z", accepted=False) is Event.TRIPPED
+
+    def test_pages_refused_together_are_not_rechecked(self) -> None:
+        virtual = Virtual(Limits(start_delay=0.0))
+        for page, permit in zip("xy", virtual.send_many(2), strict=True):
+            virtual.refuse(permit, page=page)
+        virtual.fetch(page="z")
+        assert virtual.why_held() is Reason.DELAY
+
+    def test_a_queue_may_have_one_request_at_hand_for_the_recheck(
+        self, suspecting: Virtual
+    ) -> None:
+        """It leaves its queue early and waits at the gate."""
+        governor, now = suspecting.governor, suspecting.now
+        assert governor.reserve("a", now) is None
+        hold = governor.reserve("a", now)
+        assert hold is not None
+        assert hold.reason is Reason.RECHECK
+        assert suspecting.held_until(Reason.RECHECK) == pytest.approx(5.2)
+
+
+class TestOnlyRefusedPagesLeft:
+    """A host with nothing else queued: the third refused probe in a row is a broken page."""
+
+    def test_the_third_refused_probe_of_refused_pages_is_broken(self) -> None:
+        """Silences of 2.4, 12 and 62 s; then the page goes, and its cut is taken back."""
+        virtual = Virtual(PACED)
+        virtual.refuse(virtual.send(), page="x")
+        events, sent_at = [], []
+        for _ in range(3):
+            virtual.wait_out()
+            sent_at.append(virtual.now)
+            events.append(virtual.refuse(virtual.send(), page="x").event)
+        assert events == [Event.PROBE_REFUSED, Event.PROBE_REFUSED, Event.BROKEN]
+        assert sent_at == [pytest.approx(2.4), pytest.approx(14.4), pytest.approx(76.4)]
+        assert virtual.slot().delay == 1.0
+        assert virtual.slot().phase is Phase.OPEN
+
+    def test_a_refused_probe_of_a_fresh_page_starts_the_count_anew(self) -> None:
+        virtual = Virtual(PACED)
+        virtual.refuse(virtual.send(), page="x")
+        for page in "xxy":
+            virtual.wait_out()
+            assert virtual.refuse(virtual.send(), page=page).event is Event.PROBE_REFUSED
+
+    def test_pages_refused_together_go_one_after_the_other(self) -> None:
+        """x and y were refused together, so neither is a pardon for the pace."""
+        virtual = Virtual(Limits(start_delay=0.0))
+        for page, permit in zip("xy", virtual.send_many(2), strict=True):
+            virtual.refuse(permit, page=page)
+        delay, events = virtual.slot().delay, []
+        for page in "xyxy":
+            virtual.wait_out()
+            events.append(virtual.refuse(virtual.send(), page=page).event)
+        assert events == [Event.PROBE_REFUSED, Event.PROBE_REFUSED, Event.BROKEN, Event.BROKEN]
+        assert virtual.slot().delay == delay
