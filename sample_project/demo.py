@@ -35,11 +35,11 @@ RUN = HOME / "run"
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = OneLineParser(prog="demo", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--pages", type=count, help="pages of the site (default: 120)")
+    parser.add_argument("--pages", type=count, help="pages of the site (default: 100)")
     parser.add_argument("--seconds", type=factor, help="most time per crawl (default: 150)")
     parser.add_argument("--quick", action="store_true", help="30 pages, at most 60 s")
     arguments = parser.parse_args(argv)
-    arguments.pages = arguments.pages or (30 if arguments.quick else 120)
+    arguments.pages = arguments.pages or (30 if arguments.quick else 100)
     arguments.seconds = arguments.seconds or (60.0 if arguments.quick else 150.0)
     return arguments
 

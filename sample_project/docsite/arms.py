@@ -23,6 +23,8 @@ from typing import BinaryIO
 
 HOME = Path(__file__).resolve().parents[1]
 LIVE_LINE = re.compile(rb"\[scrapy_adaptive[\w.]*\] \w+: (.*)")
+LOG_LINE = re.compile(rb"\d{4}-\d\d-\d\d ")
+"""How Scrapy begins a record; any other line goes on with the record before it."""
 READY_LINE = re.compile(rb"docsite: \d+ pages at (\S+)")
 LONGEST_LINE = 1 << 20
 """Bytes of a log line that can be read (Scrapy prints whole items)."""
@@ -126,8 +128,10 @@ async def _follow(
     output: asyncio.StreamReader, log: BinaryIO, say: Callable[[str], None] | None
 ) -> None:
     """Copies a crawl's lines to its log until it ends, and says those of the add-on."""
+    live = False
     async for line in output:
         log.write(line)
-        live = LIVE_LINE.search(line) if say else None
+        record = LIVE_LINE.search(line)
+        live = record is not None if LOG_LINE.match(line) else live
         if live and say:
-            say(live[1].decode(errors="replace"))
+            say((record[1] if record else line.rstrip(b"\n")).decode(errors="replace"))

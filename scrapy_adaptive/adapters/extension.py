@@ -31,9 +31,7 @@ from .throttle import Throttle
 from .watch import Watch
 
 if TYPE_CHECKING:
-    from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
@@ -92,8 +90,8 @@ class AdaptiveThrottle:
         connect(extension._on_opened, signal=signals.spider_opened)
         connect(extension._on_idle, signal=signals.spider_idle)
         connect(extension._on_closed, signal=signals.spider_closed)
-        connect(extension._on_reached, signal=signals.request_reached_downloader)
-        connect(extension._on_response, signal=signals.response_downloaded)
+        connect(extension.throttle.on_wire, signal=signals.request_reached_downloader)
+        connect(extension.throttle.on_response, signal=signals.response_downloaded)
         return extension
 
     @classmethod
@@ -144,12 +142,6 @@ class AdaptiveThrottle:
         now = time.monotonic()
         self._watch.write_stats(self.throttle.governor, now)
         self._watch.log_table(self.throttle.governor, now)
-
-    def _on_reached(self, request: Request) -> None:
-        self.throttle.on_wire(request)
-
-    def _on_response(self, request: Request, response: Response) -> None:
-        self.throttle.on_response(request, response)
 
     def _on_interval(self) -> None:
         now = time.monotonic()

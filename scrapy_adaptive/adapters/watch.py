@@ -139,7 +139,7 @@ class Watch:
                 "phase": slot.phase.value,
                 "status": response.status if response is not None else "no answer",
                 "event": decision.event.value,
-                "why": decision.why,
+                "why": decision.why or f"bound by {slot.bound}",
             },
         )
 

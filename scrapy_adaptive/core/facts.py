@@ -123,3 +123,4 @@ class Decision:
     wait: float
     """Seconds of silence from now; 0 when there is none."""
     why: str
+    """Empty for an acceptance, after which the delay is what the slot is bound by."""

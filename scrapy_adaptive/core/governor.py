@@ -167,7 +167,7 @@ class Governor:
     def on_answer(self, permit: Permit, answer: Answer, now: float) -> Decision:
         """A request ended with an answer of its site, or with a failure to get one."""
         slot = self._slots[permit.key]
-        held = slot.tokens(now)
+        held = 0.0 if answer.outcome is Outcome.ACCEPTED else slot.tokens(now)
         decision = slot.on_answer(permit, answer, now, self._chance())
         counts = self.counts
         counts.measured += 1

@@ -223,7 +223,7 @@ class Slot:
         if self.phase is Phase.CLOSED:
             binding = self.delay * self.ceiling.rate <= 1.0 + 1e-9
             self.ceiling.on_accepted(now, binding=binding)
-            return Event.ACCEPTED, self.bound
+            return Event.ACCEPTED, ""
         if not permit.probe:
             return Event.ACCEPTED, "was in flight when the pause began"
         self.phase = TABLE[self.phase, Signal.PROBE_ACCEPTED]
