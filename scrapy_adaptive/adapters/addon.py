@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from .extension import AdaptiveThrottle
+from .extension import AdaptiveThrottle, one_line_errors
 from .gate import AdaptiveGate
 from .refusals import AdaptiveRefusals
 from .settings import read_settings
@@ -34,7 +34,9 @@ class Addon:
         Raises:
             SettingsError: a setting is not allowed.
         """
-        if not read_settings(settings).enabled:
+        with one_line_errors():
+            enabled = read_settings(settings).enabled
+        if not enabled:
             return
         middlewares = {AdaptiveGate: GATE_PRIORITY, AdaptiveRefusals: REFUSALS_PRIORITY}
         for middleware, priority in middlewares.items():

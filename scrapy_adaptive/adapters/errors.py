@@ -9,7 +9,11 @@ Laws
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from twisted.logger import globalLogBeginner
 
 MOST_SHOWN = 200
 """Characters of a bad value that are shown."""
@@ -32,7 +36,6 @@ class SettingsError(ValueError):
         self.name = name
         self.value = value
         self.allowed = allowed
-        _tell_in_one_line()
 
 
 class _OneLine(logging.Filter):
@@ -43,12 +46,26 @@ class _OneLine(logging.Filter):
         if isinstance(error, SettingsError):
             record.msg, record.args = "%s", (error,)
             record.exc_info = record.exc_text = None
-        return True
+        return str(record.msg) != TWISTED_HEADLINE
 
 
-_ONE_LINE = _OneLine()
+TWISTED_HEADLINE = "Unhandled error in Deferred:"
+"""What Twisted logs ahead of the error itself."""
 
 
-def _tell_in_one_line() -> None:
-    for name in ("asyncio", "twisted"):
-        logging.getLogger(name).addFilter(_ONE_LINE)
+@contextmanager
+def told_in_one_line(*, nobody_catches: bool) -> Iterator[None]:
+    """Let a SettingsError pass so that, where nobody catches it, it is told in one line.
+
+    Args:
+        nobody_catches: the `scrapy` command is running, which logs errors with a traceback.
+    """
+    try:
+        yield
+    except SettingsError:
+        if nobody_catches:
+            for name in ("asyncio", "twisted"):
+                logging.getLogger(name).addFilter(_OneLine())
+            # Until logging begins for good, Twisted itself writes errors to stderr, in full.
+            globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
+        raise

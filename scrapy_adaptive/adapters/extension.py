@@ -23,7 +23,7 @@ from scrapy_adaptive.core.governor import Governor
 
 from .again import Again
 from .engine import INTERACTIVE_COMMANDS, Engine, running_command
-from .errors import SettingsError
+from .errors import SettingsError, told_in_one_line
 from .judge import Judge
 from .robots import CrawlDelays
 from .settings import AdaptiveSettings, read_settings
@@ -31,6 +31,8 @@ from .throttle import Throttle
 from .watch import Watch
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
@@ -85,7 +87,8 @@ class AdaptiveThrottle:
             SettingsError: a setting is not allowed.
             NotConfigured: ADAPTIVE_ENABLED is False.
         """
-        extension = cls(crawler)
+        with one_line_errors():
+            extension = cls(crawler)
         connect = crawler.signals.connect
         connect(extension._on_opened, signal=signals.spider_opened)
         connect(extension._on_idle, signal=signals.spider_idle)
@@ -105,13 +108,14 @@ class AdaptiveThrottle:
         extension = crawler.get_extension(AdaptiveThrottle)
         if extension is not None:
             return extension
-        if not read_settings(crawler.settings, crawler.spider).enabled:
-            raise NotConfigured
-        raise SettingsError(
-            "EXTENSIONS",
-            dict(crawler.settings.getdict("EXTENSIONS")),
-            "scrapy_adaptive.AdaptiveThrottle must be one of them: its middlewares are on",
-        )
+        with one_line_errors():
+            if not read_settings(crawler.settings, crawler.spider).enabled:
+                raise NotConfigured
+            raise SettingsError(
+                "EXTENSIONS",
+                dict(crawler.settings.getdict("EXTENSIONS")),
+                "scrapy_adaptive.AdaptiveThrottle must be one of them: its middlewares are on",
+            )
 
     def attach(self) -> None:
         """Follow the engine's requests, from the first one on."""
@@ -147,6 +151,11 @@ class AdaptiveThrottle:
         now = time.monotonic()
         self._watch.write_stats(self.throttle.governor, now)
         self._watch.log_summary(self.throttle.governor, self.throttle.waiting_count, now)
+
+
+def one_line_errors() -> AbstractContextManager[None]:
+    """A bad setting is told in one line under the `scrapy` command, raised in a script."""
+    return told_in_one_line(nobody_catches=running_command() is not None)
 
 
 def make_governor(settings: AdaptiveSettings) -> Governor:
