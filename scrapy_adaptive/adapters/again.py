@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.statscollectors import StatsCollector
 
-    from .throttle import Flight, Throttle
+    from .flight import Flight
+    from .throttle import Throttle
 
 logger = logging.getLogger(__name__)
 
@@ -86,9 +87,9 @@ class Again:
             return None
         if throttle.judge.has_classifier:
             # The cache may hold what only the classifier knew to be a refusal.
-            throttle.keep_from_cache(request)
+            throttle.cache_marks.keep_out(request)
         else:
-            throttle.let_into_cache(request)
+            throttle.cache_marks.let_in(request)
         flight.again = True
         throttle.governor.slot(flight.permit.key, throttle.clock()).again_count += 1
         self._stats.inc_value("adaptive/requeued")

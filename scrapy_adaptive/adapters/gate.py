@@ -61,9 +61,9 @@ class AdaptiveGate:
         if flight is not None:
             seen = flight.verdict.outcome if flight.verdict is not None else flight.outcome
             if seen is Outcome.REFUSED:
-                self._throttle.keep_from_cache(request)
+                self._throttle.cache_marks.keep_out(request)
             else:
-                self._throttle.let_into_cache(request)
+                self._throttle.cache_marks.let_in(request)
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.statscollectors import StatsCollector
 
-    from .settings import Classifier
+    from .values import Classifier
 
 logger = logging.getLogger(__name__)
 

@@ -153,7 +153,7 @@ class Returns:
 
     def _give_back(self, request: Request) -> bool:
         trip = {"dont_filter": request.dont_filter}
-        if self._throttle.is_kept_from_cache(request):
+        if request in self._throttle.cache_marks:
             trip["dont_cache"] = False
         request.meta[TRIP_META_KEY] = trip
         request.dont_filter = True

@@ -13,25 +13,18 @@ Laws
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from scrapy.utils.misc import load_object
-
 from scrapy_adaptive.core.limits import Limits
 
 from .errors import SettingsError
+from .values import Classifier, boolean, classifier, number, statuses, whole
 
 if TYPE_CHECKING:
     from scrapy import Spider
-    from scrapy.http import Response
     from scrapy.settings import BaseSettings
-
-    from scrapy_adaptive.core.facts import Outcome
-
-Classifier = Callable[["Response"], "Outcome | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,161 +67,113 @@ class AdaptiveSettings:
     """Name under which robots.txt is read; None where it is not obeyed."""
 
 
-def _boolean(value: Any) -> bool:
-    """What Scrapy's own `getbool` takes, and nothing else."""
-    known = {"true": True, "1": True, "false": False, "0": False, "none": False}
-    return known[str(value).lower()]
-
-
-def _number(
-    least: float, *, above: bool = False, below: float = math.inf
-) -> Callable[[Any], float]:
-    def parse(value: Any) -> float:
-        if isinstance(value, bool):
-            raise TypeError(value)
-        number = float(value)
-        if not (number > least or (number == least and not above)) or not number < below:
-            raise ValueError(value)
-        return number
-
-    return parse
-
-
-def _whole(least: int) -> Callable[[Any], int]:
-    def parse(value: Any) -> int:
-        number = _number(least)(value)
-        if number != int(number):
-            raise ValueError(value)
-        return int(number)
-
-    return parse
-
-
-def _statuses(value: Any) -> frozenset[int]:
-    codes = value.split(",") if isinstance(value, str) else value
-    statuses = frozenset(_whole(400)(code) for code in codes)
-    if any(status > 999 for status in statuses):
-        raise ValueError(value)
-    return statuses
-
-
-def _callable(value: Any) -> Classifier | None:
-    if value is None or value == "":
-        return None
-    found = load_object(value)
-    if not callable(found):
-        raise TypeError(value)
-    classifier: Classifier = found
-    return classifier
-
-
 _SECONDS = "a number of seconds, 0 or more"
 _SOME_SECONDS = "a number of seconds, more than 0"
 _COUNT = "a whole number, 1 or more"
 _SWITCH = "True or False"
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("ADAPTIVE_ENABLED", True, _SWITCH, _boolean, "Off: the add-on changes nothing."),
+    Setting("ADAPTIVE_ENABLED", True, _SWITCH, boolean, "Off: the add-on changes nothing."),
     Setting(
-        "ADAPTIVE_START_DELAY", 1.0, _SECONDS, _number(0), "First delay of a slot nobody knows."
+        "ADAPTIVE_START_DELAY", 1.0, _SECONDS, number(0), "First delay of a slot nobody knows."
     ),
     Setting(
         "ADAPTIVE_MAX_DELAY",
         60.0,
         _SOME_SECONDS,
-        _number(0, above=True),
+        number(0, above=True),
         "Most that the latency law may ask for.",
     ),
     Setting(
         "ADAPTIVE_TARGET_CONCURRENCY",
         1.0,
         "a number, more than 0",
-        _number(0, above=True),
+        number(0, above=True),
         "AutoThrottle's N: requests of a slot that are in flight on average.",
     ),
     Setting(
         "ADAPTIVE_BURST",
         1,
         _COUNT,
-        _whole(1),
+        whole(1),
         "Most tokens a slot may save up; 1 again after pain.",
     ),
     Setting(
         "ADAPTIVE_REFUSAL_CODES",
         [429, 503],
         "a list of HTTP statuses from 400 to 999",
-        _statuses,
+        statuses,
         "Statuses that are refusals.",
     ),
     Setting(
         "ADAPTIVE_BACKOFF_RATIO",
         0.5,
         "a number between 0 and 1, both excluded",
-        _number(0, above=True, below=1),
+        number(0, above=True, below=1),
         "Fraction of the rate kept on pain.",
     ),
     Setting(
         "ADAPTIVE_MAX_REFUSALS",
         100,
         _COUNT,
-        _whole(1),
+        whole(1),
         "Refusals of one request before it is handed to RetryMiddleware.",
     ),
     Setting(
         "ADAPTIVE_CLASSIFIER",
         None,
         "a callable or its import path",
-        _callable,
+        classifier,
         "callable(response) that returns an Outcome, or None for what the status says.",
     ),
     Setting(
         "ADAPTIVE_GLOBAL_TRIP_SLOTS",
         5,
         _COUNT,
-        _whole(1),
+        whole(1),
         "Distinct slots whose trips within the window stop the whole crawl.",
     ),
     Setting(
         "ADAPTIVE_GLOBAL_WINDOW",
         10.0,
         _SOME_SECONDS,
-        _number(0, above=True),
+        number(0, above=True),
         "Time within which they must trip.",
     ),
     Setting(
         "ADAPTIVE_GLOBAL_COOLDOWN",
         5.0,
         _SECONDS,
-        _number(0),
+        number(0),
         "Silence of the whole crawl once nothing is in flight.",
     ),
     Setting(
         "ADAPTIVE_GLOBAL_RATE",
         0.0,
         "a number of requests a second, 0 (no bound) or more",
-        _number(0),
+        number(0),
         "Most sends a second over all slots.",
     ),
     Setting(
         "ADAPTIVE_MAX_CRAWL_DELAY",
         300.0,
         _SECONDS,
-        _number(0),
+        number(0),
         "Most that a Crawl-delay in robots.txt may ask for.",
     ),
     Setting(
         "ADAPTIVE_MAX_SLOTS",
         10_000,
         _COUNT,
-        _whole(1),
+        whole(1),
         "Slots remembered; the least recently used idle ones are forgotten.",
     ),
-    Setting("ADAPTIVE_DEBUG", False, _SWITCH, _boolean, "One log line per response."),
+    Setting("ADAPTIVE_DEBUG", False, _SWITCH, boolean, "One log line per response."),
     Setting(
         "ADAPTIVE_LOG_INTERVAL",
         60.0,
         _SECONDS + "; 0 for none",
-        _number(0),
+        number(0),
         "Time between two summary lines.",
     ),
 )
@@ -278,15 +223,15 @@ def _checked(name: str, value: Any, parse: Callable[[Any], Any], allowed: str) -
 
 
 def _limits(settings: BaseSettings, spider: Spider | None, values: Mapping[str, Any]) -> Limits:
-    delay = _checked("DOWNLOAD_DELAY", settings.get("DOWNLOAD_DELAY"), _number(0), _SECONDS)
+    delay = _checked("DOWNLOAD_DELAY", settings.get("DOWNLOAD_DELAY"), number(0), _SECONDS)
     cap = _checked(
         "CONCURRENT_REQUESTS_PER_DOMAIN",
         settings.get("CONCURRENT_REQUESTS_PER_DOMAIN"),
-        _whole(1),
+        whole(1),
         _COUNT,
     )
     per_ip = settings.get("CONCURRENT_REQUESTS_PER_IP") or 0
-    cap = _checked("CONCURRENT_REQUESTS_PER_IP", per_ip, _whole(0), _COUNT) or cap
+    cap = _checked("CONCURRENT_REQUESTS_PER_IP", per_ip, whole(0), _COUNT) or cap
     # Deprecated attributes that older Scrapy reads from the spider, not from the settings.
     own_delay = getattr(spider, "download_delay", delay)
     own_cap = getattr(spider, "max_concurrent_requests", cap)
@@ -296,9 +241,9 @@ def _limits(settings: BaseSettings, spider: Spider | None, values: Mapping[str, 
         target_concurrency=values["target_concurrency"],
         burst=values["burst"],
         backoff_ratio=values["backoff_ratio"],
-        floor=max(delay, _checked("download_delay of the spider", own_delay, _number(0), _SECONDS)),
+        floor=max(delay, _checked("download_delay of the spider", own_delay, number(0), _SECONDS)),
         concurrency=min(
-            cap, _checked("max_concurrent_requests of the spider", own_cap, _whole(1), _COUNT)
+            cap, _checked("max_concurrent_requests of the spider", own_cap, whole(1), _COUNT)
         ),
     )
 
@@ -311,7 +256,7 @@ def _slot_limits(settings: BaseSettings, limits: Limits) -> dict[str, Limits]:
         concurrency = own.get("concurrency", limits.concurrency)
         slots[key] = replace(
             limits,
-            floor=_checked(f"{where}['delay']", floor, _number(0), _SECONDS),
-            concurrency=_checked(f"{where}['concurrency']", concurrency, _whole(1), _COUNT),
+            floor=_checked(f"{where}['delay']", floor, number(0), _SECONDS),
+            concurrency=_checked(f"{where}['concurrency']", concurrency, whole(1), _COUNT),
         )
     return slots

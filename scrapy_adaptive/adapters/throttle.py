@@ -1,31 +1,30 @@
-"""The traffic of one crawl: permits, waits, verdicts and the one wake-up timer.
+"""The traffic of one crawl: permits, waits and verdicts.
 
 Laws
 ----
 * Every request past the gate has one permit; it ends when its answer is judged, or at the
   latest when the request has left all downloader middlewares.
 * Requests of a slot that wait go first come, first served, but for probes and rechecks.
-* After every fact the earliest instant at which anything may move is known, and one timer is
-  armed for it.
+* After every fact the alarm is armed for the earliest instant at which anything may move.
 * Once the spider is asked to close, nothing more passes.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scrapy.utils.asyncio import call_later
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from scrapy_adaptive.core.facts import Answer, Decision, Hold, Outcome, Permit, Reason, Wanted
+from scrapy_adaptive.core.facts import Answer, Hold, Outcome, Permit, Reason, Wanted
 from scrapy_adaptive.core.governor import Governor
 
+from .alarm import Alarm
+from .cache_marks import CacheMarks
+from .flight import Flight
 from .returns import Returns
 
 if TYPE_CHECKING:
@@ -33,34 +32,14 @@ if TYPE_CHECKING:
 
     from scrapy import Request
     from scrapy.http import Response
-    from scrapy.utils.asyncio import CallLaterResult
 
     from .engine import Engine
     from .judge import Judge, Verdict
     from .robots import CrawlDelays
     from .watch import Watch
 
-LAG_NOISE = 0.010
-"""Seconds by which timers are late on an idle machine; what is more is our own loop's lag."""
-
 OPT_OUT_META_KEY = "adaptive_dont_throttle"
 DONT_LEARN_META_KEY = "autothrottle_dont_adjust_delay"
-
-
-@dataclass(slots=True, eq=False)
-class Flight:
-    """One request past the gate."""
-
-    permit: Permit
-    on_wire: bool = False
-    verdict: Verdict | None = None
-    """What the status said, while the classifier has the last word."""
-    latency: float | None = None
-    """Seconds to the response's head."""
-    outcome: Outcome | None = None
-    decision: Decision | None = None
-    again: bool = False
-    """Whether the request is to be fetched again."""
 
 
 class Throttle:
@@ -90,6 +69,7 @@ class Throttle:
         self.governor = governor
         self.judge = judge
         self.clock = clock
+        self.cache_marks = CacheMarks()
         self.returns = Returns(self)
         self.is_closing = False
         self._engine = engine
@@ -99,11 +79,7 @@ class Throttle:
         self._flights: dict[Request, Flight] = {}
         self._waiting: dict[str, deque[tuple[Request, Deferred[None]]]] = {}
         self._reserved: dict[Request, str] = {}
-        self._kept_from_cache: set[Request] = set()
-        self._timer: CallLaterResult | None = None
-        self._timer_at = math.inf
-        self._lag = 0.0
-        self._lag_at = 0.0
+        self._alarm = Alarm(self._on_alarm, clock)
 
     # Questions
 
@@ -147,22 +123,6 @@ class Throttle:
         if hold is None:
             self._reserved[request] = key
         return hold
-
-    def keep_from_cache(self, request: Request) -> None:
-        """The HTTP cache must not store this answer."""
-        if "dont_cache" not in request.meta:
-            request.meta["dont_cache"] = True
-            self._kept_from_cache.add(request)
-
-    def let_into_cache(self, request: Request) -> None:
-        """Take our own mark off again."""
-        if request in self._kept_from_cache:
-            self._kept_from_cache.discard(request)
-            request.meta.pop("dont_cache", None)
-
-    def is_kept_from_cache(self, request: Request) -> bool:
-        """Whether the mark on it is ours."""
-        return request in self._kept_from_cache
 
     def _engage(self, request: Request, key: str) -> None:
         self._release(request)
@@ -263,7 +223,7 @@ class Throttle:
         if flight is None:
             return
         if not flight.again:
-            self.let_into_cache(request)
+            self.cache_marks.let_in(request)
         if flight.decision is not None:
             return
         if flight.verdict is not None:
@@ -309,13 +269,12 @@ class Throttle:
         now = self.clock()
         if latency is None:
             latency = now - permit.sent_at
-        lag = self._lag if self._lag_at >= permit.sent_at else 0.0
-        return max(0.0, latency - lag)
+        return max(0.0, latency - self._alarm.lag_since(permit.sent_at))
 
     # Time
 
     def rearm(self) -> None:
-        """Arm the timer for the earliest instant at which anything may move.
+        """Arm the alarm for the earliest instant at which anything may move.
 
         What may move at once moves when the loop has read its sockets: a refusal that has
         arrived, but was not read yet, must come first.
@@ -324,18 +283,10 @@ class Throttle:
         at = self.returns.next_wakeup(now)
         if self._waiting:
             at = min(at, self.governor.next_wakeup(self._waiting, now))
-        if self.is_closing or at >= self._timer_at:
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = max(at, now)
-        self._timer = call_later(max(0.0, at - now), self._on_timer)
+        if not self.is_closing:
+            self._alarm.arm(at)
 
-    def _on_timer(self) -> None:
-        now = self.clock()
-        lag = now - self._timer_at
-        self._lag, self._lag_at = (lag if lag > LAG_NOISE else 0.0), now
-        self._timer, self._timer_at = None, math.inf
+    def _on_alarm(self) -> None:
         for key in list(self._waiting):
             self._serve(key)
         if self.returns.keys:
@@ -347,9 +298,7 @@ class Throttle:
         if self.is_closing:
             return
         self.is_closing = True
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._alarm.cancel()
         self.returns.give_back_all()
         waiting, self._waiting = self._waiting, {}
         for queue in waiting.values():

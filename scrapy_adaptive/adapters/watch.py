@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor
     from scrapy_adaptive.core.slot import Slot
 
-    from .throttle import Flight
+    from .flight import Flight
 
 logger = logging.getLogger("scrapy_adaptive")
 

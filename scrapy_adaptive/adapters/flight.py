@@ -1,0 +1,27 @@
+"""One request past the gate, until it has left all downloader middlewares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scrapy_adaptive.core.facts import Decision, Outcome, Permit
+
+    from .judge import Verdict
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """One request past the gate."""
+
+    permit: Permit
+    on_wire: bool = False
+    verdict: Verdict | None = None
+    """What the status said, while the classifier has the last word."""
+    latency: float | None = None
+    """Seconds to the response's head."""
+    outcome: Outcome | None = None
+    decision: Decision | None = None
+    again: bool = False
+    """Whether the request is to be fetched again."""

@@ -1,0 +1,73 @@
+"""Reads one value of a setting, from Python or from the command line.
+
+Laws
+----
+* What is not allowed raises; the caller names the setting, the value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.misc import load_object
+
+if TYPE_CHECKING:
+    from scrapy.http import Response
+
+    from scrapy_adaptive.core.facts import Outcome
+
+Classifier = Callable[["Response"], "Outcome | None"]
+
+
+def boolean(value: Any) -> bool:
+    """What Scrapy's own `getbool` takes, and nothing else."""
+    known = {"true": True, "1": True, "false": False, "0": False, "none": False}
+    return known[str(value).lower()]
+
+
+def number(least: float, *, above: bool = False, below: float = math.inf) -> Callable[[Any], float]:
+    """Reads a finite number, `least` or more (`above`: more than it), and less than `below`."""
+
+    def parse(value: Any) -> float:
+        if isinstance(value, bool):
+            raise TypeError(value)
+        found = float(value)
+        if not (found > least or (found == least and not above)) or not found < below:
+            raise ValueError(value)
+        return found
+
+    return parse
+
+
+def whole(least: int) -> Callable[[Any], int]:
+    """Reads a whole number, `least` or more."""
+
+    def parse(value: Any) -> int:
+        found = number(least)(value)
+        if found != int(found):
+            raise ValueError(value)
+        return int(found)
+
+    return parse
+
+
+def statuses(value: Any) -> frozenset[int]:
+    """Reads HTTP statuses from 400 to 999, from a list or separated by commas."""
+    codes = value.split(",") if isinstance(value, str) else value
+    found = frozenset(whole(400)(code) for code in codes)
+    if any(status > 999 for status in found):
+        raise ValueError(value)
+    return found
+
+
+def classifier(value: Any) -> Classifier | None:
+    """Reads a callable, or the import path of one."""
+    if value is None or value == "":
+        return None
+    found = load_object(value)
+    if not callable(found):
+        raise TypeError(value)
+    judge: Classifier = found
+    return judge
