@@ -72,7 +72,10 @@ class Judge:
             return Verdict(Outcome.REFUSED, _told(hints))
         if status == 403 and (hints.retry_after is not None or hints.exhausted):
             return Verdict(Outcome.REFUSED, _told(hints))
-        return Verdict(Outcome.FAILED if status >= 500 else Outcome.ACCEPTED)
+        if status < 500:
+            return Verdict(Outcome.ACCEPTED)
+        asks = hints.retry_after is not None
+        return Verdict(Outcome.REFUSED if asks else Outcome.FAILED, hints.retry_after)
 
     def by_body(self, response: Response, verdict: Verdict) -> Verdict:
         """The classifier's verdict on the decoded response; `verdict` where it has none."""

@@ -230,13 +230,13 @@ class Throttle:
             self._settle(request, flight, flight.verdict, None)
             return
         end = self.governor.on_ignored if flight.on_wire else self.governor.on_dropped
-        end(flight.permit)
+        end(flight.permit, self.clock())
         self.rearm()
 
     def _drop(self, request: Request) -> None:
         flight = self._flights.pop(request, None)
         if flight is not None:
-            self.governor.on_dropped(flight.permit)
+            self.governor.on_dropped(flight.permit, self.clock())
 
     def _release(self, request: Request) -> None:
         key = self._reserved.pop(request, None)

@@ -11,6 +11,8 @@ Laws
 
 from __future__ import annotations
 
+import math
+
 CAPACITY_GROWTH = 0.1
 """Tokens of capacity that one accepted request gives back after pain: ten for one token."""
 
@@ -38,12 +40,16 @@ class TokenBucket:
         self._updated_at = now
         self._stretch = 1.0
 
-    def ready_at(self, delay: float) -> float:
-        """The instant from which one token is there, in monotonic seconds.
+    def ready_at(self, delay: float, count: int = 1) -> float:
+        """The instant from which `count` tokens are there, in monotonic seconds.
+
+        Infinity for more tokens than the bucket can hold.
 
         **Keeps**: waiting until then admits, waiting less does not.
         """
-        return self._updated_at + max(0.0, 1.0 - self._tokens) * delay * self._stretch
+        if count > self.capacity:
+            return math.inf
+        return self._updated_at + max(0.0, count - self._tokens) * delay * self._stretch
 
     def tokens(self, now: float, delay: float) -> float:
         """Tokens there at `now`, while one comes each `delay` seconds."""

@@ -110,6 +110,7 @@ class Permit:
     """Sent after the silence that a probe has just outlasted: the page refused then fits best."""
     doubted: bool = False
     """Its answer looks like a refusal and a verdict is awaited."""
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

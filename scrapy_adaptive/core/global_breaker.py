@@ -28,11 +28,16 @@ class GlobalBreaker:
         slots: distinct slots that must trip, >= 1.
         window: seconds within which they must, > 0.
         cooldown: seconds of silence once nothing is in flight, >= 0.
+
+    Raises:
+        ValueError: a number is out of its range.
     """
 
     __slots__ = ("_closes_at", "_failed", "_tripped", "cooldown", "is_open", "slots", "window")
 
     def __init__(self, *, slots: int, window: float, cooldown: float) -> None:
+        if slots < 1 or not window > 0 or not cooldown >= 0:
+            raise ValueError(f"slots = {slots}, window = {window}, cooldown = {cooldown}")
         self.slots = slots
         self.window = window
         self.cooldown = cooldown

@@ -60,6 +60,9 @@ class Governor:
         max_slots: most slots remembered, >= 1.
         chance: returns a number in [0, 1) each time it is called.
         ceiling: makes the law that learns one slot's limit.
+
+    Raises:
+        ValueError: a number is out of its range.
     """
 
     def __init__(
@@ -73,6 +76,8 @@ class Governor:
         max_slots: int = 10_000,
         ceiling: Callable[[Limits], Ceiling] = lambda limits: Aimd(limits.backoff_ratio),
     ) -> None:
+        if max_slots < 1 or not global_rate >= 0:
+            raise ValueError(f"max_slots = {max_slots}, global_rate = {global_rate}")
         self.counts = Counts()
         self._limits = limits
         self._slot_limits = dict(slot_limits or {})
@@ -102,7 +107,7 @@ class Governor:
         if slot is None:
             limits = self._slot_limits.get(key, self._limits)
             slot = self._slots[key] = Slot(key, limits, self._ceiling(limits), now)
-            self._forget_idle()
+            self._forget_idle(now)
         else:
             self._slots.move_to_end(key)
         return slot
@@ -173,6 +178,7 @@ class Governor:
         counts.measured += 1
         if answer.outcome is Outcome.ACCEPTED:
             self._global_breaker.on_accepted()
+            self.is_stopped(now)
             return decision
         counts.refusals += answer.outcome is Outcome.REFUSED
         counts.failures += answer.outcome is Outcome.FAILED
@@ -186,7 +192,7 @@ class Governor:
             opens |= self._global_breaker.on_failure(permit.key, now)
         if opens:
             self._drain_all(now)
-        if decision.event is Event.LONE_FAILURE and self.is_stopped:
+        if self.is_stopped(now) and decision.event is Event.LONE_FAILURE:
             return replace(decision, event=Event.LATE, why="the whole crawl is stopped")
         return decision
 
@@ -194,36 +200,40 @@ class Governor:
         """An answer that looks like a refusal has arrived; its verdict is awaited."""
         self._slots[permit.key].on_doubt(permit)
 
-    def on_ignored(self, permit: Permit) -> None:
+    def on_ignored(self, permit: Permit, now: float) -> None:
         """The request was answered by somebody else than its site."""
+        self._slots[permit.key].on_lost(permit)
         self.counts.ignored += 1
-        self._slots[permit.key].on_lost(permit)
+        self.is_stopped(now)
 
-    def on_dropped(self, permit: Permit) -> None:
+    def on_dropped(self, permit: Permit, now: float) -> None:
         """The request was given up before it reached the wire."""
-        self.counts.dropped += 1
         self._slots[permit.key].on_lost(permit)
+        self.counts.dropped += 1
+        self.is_stopped(now)
 
     def time_paused(self, now: float) -> float:
         """Seconds in which a slot's breaker was not closed, summed over all slots."""
         return self._forgotten_pauses + sum(slot.time_paused(now) for slot in self)
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether the global breaker is open."""
-        return self._global_breaker.is_open
+    def is_stopped(self, now: float) -> bool:
+        """Whether the global breaker is open; its cool-down begins with the last answer back."""
+        in_flight = self.counts.in_flight
+        return self._global_breaker.hold_until(now, in_flight=in_flight) is not None
 
     def _drain_all(self, now: float) -> None:
         self.counts.global_trips += 1
         self.counts.drained_tokens += sum(slot.drain(now) for slot in self._slots.values())
         self._global_bucket.drain(now, self._global_delay)
 
-    def _forget_idle(self) -> None:
+    def _forget_idle(self, now: float) -> None:
         if len(self._slots) <= self._max_slots:
             return
         looks = min(EVICTION_LOOKS, len(self._slots) - 1)
         for key in list(islice(self._slots, looks)):
-            if self._slots[key].is_idle:
-                self._forgotten_pauses += self._slots.pop(key).time_paused(0.0)
+            if not self._slots[key].is_idle(now):
+                self._slots.move_to_end(key)
+                continue
+            self._forgotten_pauses += self._slots.pop(key).time_paused(now)
+            if len(self._slots) <= self._max_slots:
                 return
-            self._slots.move_to_end(key)

@@ -38,17 +38,21 @@ class Silence:
     def first(self, *, rate: float, told: float | None) -> float:
         """Seconds to wait at the start of a pause, `rate` being the rate after the cut (1/s)."""
         self._tries = 0
-        self._last = max(GAPS / rate, BREATH) if told is None else told
+        self._last = max(GAPS / rate if told is None else told, BREATH)
         return self._last
+
+    def lengthen(self, seconds: float) -> None:
+        """The present wait turned out to be at least so long: a late refusal asked for it."""
+        self._last = max(self._last, seconds)
 
     def longer(self, *, rate: float, told: float | None) -> float:
         """Seconds to wait after a probe was refused."""
         self._tries += 1
         if told is not None:
-            self._last = max(told, self.worked if self.worked > self._last else 0.0)
+            self._last = max(told, BREATH, self.worked if self.worked > self._last else 0.0)
         else:
             steps = (max(GAPS / rate, BREATH), self.worked, *LADDER)
-            self._last = next((step for step in sorted(steps) if step > self._last), LADDER[-1])
+            self._last = next((step for step in steps if step > self._last), self._last)
         return self._last
 
     def on_recovered(self) -> float:

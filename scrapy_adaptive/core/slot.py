@@ -3,7 +3,7 @@
 Laws
 ----
 * `delay = max(latency delay, 1 / ceiling, floors)`; the bucket turns it into instants.
-* In flight plus reserved never exceeds the concurrency.
+* In flight never exceeds the concurrency; reservations count against queues only.
 * A refusal sent before the present congestion epoch began is no news: it lengthens the
   silence if it must, it cuts nothing.
 * A permit ends once.
@@ -33,6 +33,9 @@ HISTORY = 10
 
 RECHECK_MOST = 12.0
 """Most seconds of silence before a recheck: the first rung of the ladder."""
+
+FORGET_AFTER = 3620.0
+"""Seconds after which a pause that nobody probed is no news any more: the longest rung."""
 
 NEVER = float("inf")
 
@@ -66,6 +69,8 @@ class Slot:
         self._paused_before = 0.0
         self._epoch_at = -NEVER
         self._recheck_at: float | None = None
+        self._excused = False
+        """Whether the present pause is a broken page's: it cut nothing."""
         self._bucket = TokenBucket(limits.burst, now)
         self._silence = Silence()
         self._failures: deque[bool] = deque(maxlen=HISTORY)
@@ -84,7 +89,7 @@ class Slot:
     @property
     def delay(self) -> float:
         """Least seconds between two sends."""
-        return max(self.latency_delay, 1.0 / self.ceiling.rate, self.crawl_delay)
+        return max(self.latency_delay, 1.0 / self.ceiling.rate, self.limits.floor, self.crawl_delay)
 
     @property
     def rate(self) -> float:
@@ -102,10 +107,16 @@ class Slot:
         }
         return max(bounds, key=bounds.__getitem__)
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether it may be forgotten: nothing in flight, promised or paused."""
-        return not (self.in_flight or self.reserved) and self.phase is Phase.CLOSED
+    def is_idle(self, now: float) -> bool:
+        """Whether it may be forgotten: nothing in flight, promised, owed or paused.
+
+        A pause that ended `FORGET_AFTER` ago with nothing to probe with is over too.
+        """
+        if self.in_flight or self.reserved:
+            return False
+        if self.phase is not Phase.CLOSED:
+            return now >= self.paused_until + FORGET_AFTER
+        return now >= self._bucket.ready_at(self.delay) and self._recheck_at is None
 
     @property
     def burst_tokens(self) -> float:
@@ -142,7 +153,7 @@ class Slot:
             return Hold(self._recheck_at, Reason.RECHECK)
         if busy >= self.limits.concurrency:
             return Hold(NEVER, Reason.CONCURRENCY)
-        ready_at = self._bucket.ready_at(self.delay)
+        ready_at = self._bucket.ready_at(self.delay, 1 + (self.reserved if reserved else 0))
         if now < ready_at:
             return Hold(ready_at, Reason.DELAY)
         return None
@@ -178,7 +189,7 @@ class Slot:
 
     def on_doubt(self, permit: Permit) -> None:
         """An answer that looks like a refusal has arrived: nothing leaves before the verdict."""
-        if not permit.doubted:
+        if not permit.doubted and not permit.ended:
             permit.doubted = True
             self.doubts += 1
 
@@ -200,6 +211,9 @@ class Slot:
         return self._bucket.drain(now, self.delay)
 
     def _end(self, permit: Permit) -> None:
+        if permit.ended:
+            raise ValueError(f"{permit} has ended before")
+        permit.ended = True
         self.in_flight -= 1
         if permit.doubted:
             permit.doubted = False
@@ -228,6 +242,7 @@ class Slot:
             return Event.ACCEPTED, "was in flight when the pause began"
         self.phase = TABLE[self.phase, Signal.PROBE_ACCEPTED]
         self._paused_before += now - self._paused_at
+        self._excused = False
         self.ceiling.on_recovered(now)
         silence = self._silence.on_recovered()
         if self.suspects.sole is not None:
@@ -243,23 +258,26 @@ class Slot:
             return Event.LONE_FAILURE, "a lone failure is no pain"
         suspects = self.suspects
         if suspects.is_broken(answer.page, probe=permit.probe, recheck=permit.recheck):
+            self._excused |= self.phase is Phase.CLOSED
             if suspects.sole == answer.page:
                 suspects.on_pardon()
                 self.ceiling.on_pardon(now)
-            self._pause(now, answer.told, BREATH, chance)
+                self._excused = True
+            self._pause(now, self._silence.first(rate=NEVER, told=answer.told), chance)
             return Event.BROKEN, "this page is refused whatever the pace"
-        if permit.probe:
+        if permit.probe and not self._excused:
             wait = self._silence.longer(rate=self.rate, told=answer.told)
             event, why = Event.PROBE_REFUSED, f"probe {what}"
-        elif permit.sent_at < self._epoch_at or self.phase is not Phase.CLOSED:
+        elif permit.sent_at < self._epoch_at or self.phase is Phase.OPEN:
             wait = max(BREATH, answer.told or 0.0)
+            self._silence.lengthen(wait)
             event, why = Event.LATE, f"{what}, sent before the pause began"
         else:
             rate = self._begin_epoch(now)
             wait = self._silence.first(rate=self.rate, told=answer.told)
             event, why = Event.TRIPPED, f"{what} at {rate:.3g}/s, {self.rate:.3g}/s from here"
         suspects.on_refused(answer.page)
-        self._pause(now, answer.told, wait, chance)
+        self._pause(now, wait, chance)
         return event, why
 
     def _failure_is_pain(self) -> bool:
@@ -273,16 +291,16 @@ class Slot:
         """Cut the rate once; returns the rate that was refused, 1/s."""
         refused_rate = self.rate
         self._epoch_at = now
+        self._excused = False
         self.suspects.on_epoch()
         self.ceiling.on_pain(now, rate=refused_rate)
         self.drain(now)
         return refused_rate
 
-    def _pause(self, now: float, told: float | None, wait: float, chance: float) -> None:
+    def _pause(self, now: float, wait: float, chance: float) -> None:
         if self.phase is Phase.CLOSED:
             self._paused_at = now
             self.paused_until = now
-        seconds = max(wait, told or 0.0) * (1.0 + JITTER_RATIO * chance)
-        self.paused_until = max(self.paused_until, now + seconds)
+        self.paused_until = max(self.paused_until, now + wait * (1.0 + JITTER_RATIO * chance))
         self.phase = TABLE[self.phase, Signal.REFUSAL]
         self._recheck_at = None

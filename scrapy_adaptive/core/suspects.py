@@ -50,6 +50,8 @@ class Suspects:
         """A page was accepted; `page` is needed while any is remembered."""
         self._stuck = 0
         if page is not None:
+            if page == self._sole:
+                self.on_pardon()
             self._refused.pop(page, None)
             self._broken.pop(page, None)
 
