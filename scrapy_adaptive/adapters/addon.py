@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .extension import AdaptiveThrottle, one_line_errors
 from .gate import AdaptiveGate
 from .refusals import AdaptiveRefusals
-from .settings import read_settings
+from .settings import is_enabled, read_settings
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -35,9 +35,9 @@ class Addon:
             SettingsError: a setting is not allowed.
         """
         with one_line_errors():
-            enabled = read_settings(settings).enabled
-        if not enabled:
-            return
+            if not is_enabled(settings):
+                return
+            read_settings(settings)
         middlewares = {AdaptiveGate: GATE_PRIORITY, AdaptiveRefusals: REFUSALS_PRIORITY}
         for middleware, priority in middlewares.items():
             settings.setdefault_in_component_priority_dict(

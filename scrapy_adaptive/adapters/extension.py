@@ -26,7 +26,7 @@ from .engine import INTERACTIVE_COMMANDS, Engine, running_command
 from .errors import SettingsError, told_in_one_line
 from .judge import Judge
 from .robots import CrawlDelays
-from .settings import AdaptiveSettings, read_settings
+from .settings import AdaptiveSettings, is_enabled, read_settings
 from .throttle import Throttle
 from .watch import Watch
 
@@ -46,9 +46,9 @@ class AdaptiveThrottle:
     """Scrapy extension: paces all requests of one crawler."""
 
     def __init__(self, crawler: Crawler) -> None:
-        settings = read_settings(crawler.settings, crawler.spider)
-        if not settings.enabled:
+        if not is_enabled(crawler.settings):
             raise NotConfigured
+        settings = read_settings(crawler.settings, crawler.spider)
         if crawler.settings.getbool("AUTOTHROTTLE_ENABLED"):
             raise SettingsError(
                 "AUTOTHROTTLE_ENABLED", True, "allowed is False, as two laws cannot own one delay"
@@ -109,7 +109,7 @@ class AdaptiveThrottle:
         if extension is not None:
             return extension
         with one_line_errors():
-            if not read_settings(crawler.settings, crawler.spider).enabled:
+            if not is_enabled(crawler.settings):
                 raise NotConfigured
             raise SettingsError(
                 "EXTENSIONS",

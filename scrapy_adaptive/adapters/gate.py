@@ -55,15 +55,21 @@ class AdaptiveGate:
         returns.expect(request)
         return request
 
-    def process_response(self, request: Request, response: Response) -> Response:
+    def process_response(self, request: Request, response: Response) -> Request | Response:
         """Keep refusals out of the HTTP cache."""
         flight = self._throttle.flight(request)
-        if flight is not None:
-            seen = flight.verdict.outcome if flight.verdict is not None else flight.outcome
-            if seen is Outcome.REFUSED:
-                self._throttle.cache_marks.keep_out(request)
-            else:
-                self._throttle.cache_marks.let_in(request)
+        if flight is None:
+            return response
+        if 300 <= response.status < 400:
+            # RedirectMiddleware comes before the body is decoded, and would follow it to a ban.
+            self._throttle.on_decoded(request, response)
+        seen = flight.outcome or (flight.verdict and flight.verdict.outcome)
+        if seen is not Outcome.REFUSED:
+            self._throttle.cache_marks.let_in(request)
+            return response
+        self._throttle.cache_marks.keep_out(request)
+        if 300 <= response.status < 400:
+            return self._extension.again.after(request, flight) or response
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:

@@ -179,6 +179,15 @@ SETTINGS: tuple[Setting, ...] = (
 )
 
 
+def is_enabled(settings: BaseSettings) -> bool:
+    """Whether ADAPTIVE_ENABLED is on; where it is off no other setting is looked at.
+
+    Raises:
+        SettingsError: its value is not allowed.
+    """
+    return bool(_read(settings, SETTINGS[0]))
+
+
 def read_settings(settings: BaseSettings, spider: Spider | None = None) -> AdaptiveSettings:
     """Everything the crawl is told, checked.
 

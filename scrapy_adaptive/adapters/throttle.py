@@ -206,6 +206,8 @@ class Throttle:
     def on_decoded(self, request: Request, response: Response) -> None:
         """The decoded response is there: the classifier has the last word."""
         flight = self._flights.get(request)
+        if response.request is None:
+            response.request = request  # Scrapy does so later; a classifier wants to see it
         if flight is not None and flight.verdict is not None and flight.decision is None:
             self._settle(request, flight, self.judge.by_body(response, flight.verdict), response)
 

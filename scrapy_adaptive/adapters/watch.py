@@ -110,7 +110,7 @@ class Watch:
 
     def _look_for_bound(self, slot: Slot) -> None:
         if 0.0 < slot.latency_delay <= slot.limits.floor and slot.delay <= slot.limits.floor:
-            self._say_bound(slot, f"DOWNLOAD_DELAY = {slot.limits.floor:g} s")
+            self._say_bound(slot, f"DOWNLOAD_DELAY or DOWNLOAD_SLOTS, {slot.limits.floor:g} s")
         elif 0.0 < slot.crawl_delay >= slot.delay:
             self._say_bound(slot, f"its robots.txt, Crawl-delay {slot.crawl_delay:g} s")
 

@@ -247,7 +247,7 @@ class Slot:
         silence = self._silence.on_recovered()
         if self.suspects.sole is not None:
             self._recheck_at = now + min(silence, RECHECK_MOST)
-        return Event.RECOVERED, f"probe accepted, {self.rate:.3g}/s from here"
+        return Event.RECOVERED, f"{self.rate:.3g}/s from here"
 
     def _on_refused(
         self, permit: Permit, answer: Answer, now: float, chance: float

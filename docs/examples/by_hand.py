@@ -1,0 +1,8 @@
+"""Settings that do what the add-on does."""
+
+EXTENSIONS = {"scrapy_adaptive.AdaptiveThrottle": 0}
+DOWNLOADER_MIDDLEWARES = {
+    "scrapy_adaptive.AdaptiveGate": 950,
+    "scrapy_adaptive.AdaptiveRefusals": 585,
+}
+AUTOTHROTTLE_ENABLED = False

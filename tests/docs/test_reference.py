@@ -1,0 +1,163 @@
+"""The documentation's tables say what the code does, all of it and nothing more."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from fractions import Fraction
+
+import pytest
+from scrapy.settings import Settings
+from scrapy.statscollectors import MemoryStatsCollector
+from scrapy.utils.test import get_crawler
+
+import scrapy_adaptive
+from scrapy_adaptive.adapters import watch
+from scrapy_adaptive.adapters.extension import make_governor
+from scrapy_adaptive.adapters.settings import SETTINGS, Setting, read_settings
+from scrapy_adaptive.core.facts import Event, Outcome
+from tests.docs import source
+from tests.docs.pages import Box, boxes, literal, page_names, read, rows
+
+SECTION = re.compile(r"^\.\. setting:: (\w+)\n\n\1\n-+\n\n((?::\w+: .*\n)+)\n", re.MULTILINE)
+FIELD = re.compile(r":(\w+): (.*)")
+WITHOUT_UNIT = {"ADAPTIVE_ENABLED", "ADAPTIVE_DEBUG", "ADAPTIVE_CLASSIFIER"}
+PLACEHOLDER = re.compile(r"%(?:\(\w+\))?([+]?[\d.]*[sdgf])")
+
+
+def setting_sections() -> dict[str, dict[str, str]]:
+    """The fields of each setting's section."""
+    found = SECTION.findall(read("reference/settings"))
+    return {name: dict(FIELD.findall(fields)) for name, fields in found}
+
+
+def stat_names() -> set[str]:
+    """Every stat: those under a literal name, and those that are written all at once."""
+    stats = MemoryStatsCollector(get_crawler())
+    governor = make_governor(read_settings(Settings()))
+    watch.Watch(stats, debug=False).write_stats(governor, 0.0)
+    return set(stats.get_stats()) | source.stat_names()
+
+
+def log_lines() -> set[tuple[str, str]]:
+    """Level and format of every line; those of the events are chosen by a table."""
+    found = set(source.log_lines())
+    events = {("INFO", line) for line in watch._EVENT_LINES.values()}
+    return found - {("INFO", "")} | events
+
+
+# Settings
+
+
+def test_the_table_of_settings_is_the_codes_table() -> None:
+    """Name, default and meaning of each, and no other."""
+    told = {(literal(name), literal(default), text) for name, default, text in settings_rows()}
+    assert told == {(each.name, repr(each.default), each.meaning) for each in SETTINGS}
+
+
+def settings_rows() -> list[tuple[str, ...]]:
+    return rows("reference/settings", "setting")
+
+
+def test_each_setting_has_one_section() -> None:
+    """The section is what links lead to."""
+    assert sorted(setting_sections()) == sorted(each.name for each in SETTINGS)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda each: each.name)
+def test_a_section_tells_default_and_what_is_allowed(setting: Setting) -> None:
+    """In the words of the error that refuses a bad value."""
+    fields = setting_sections()[setting.name]
+    assert literal(fields["default"]) == repr(setting.default)
+    assert fields["allowed"] == setting.allowed
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda each: each.name)
+def test_a_number_has_a_unit(setting: Setting) -> None:
+    assert ("unit" in setting_sections()[setting.name]) is (setting.name not in WITHOUT_UNIT)
+
+
+@pytest.mark.parametrize("page", page_names())
+def test_no_page_names_a_setting_that_is_none(page: str) -> None:
+    known = {each.name for each in SETTINGS}
+    assert set(re.findall(r"\bADAPTIVE_[A-Z_]*[A-Z]", read(page))) <= known
+
+
+# Stats
+
+
+def test_the_tables_of_stats_hold_every_stat_and_no_other() -> None:
+    assert {literal(row[0]) for row in rows("reference/stats", "stat")} == stat_names()
+
+
+@pytest.mark.parametrize("page", page_names())
+def test_no_page_names_a_stat_that_is_none(page: str) -> None:
+    assert set(re.findall(r"``(adaptive/[\w/]+)``", read(page))) <= stat_names()
+
+
+# Meta keys
+
+
+def test_the_tables_of_meta_keys_hold_every_key_and_no_other() -> None:
+    assert {literal(row[0]) for row in rows("reference/meta", "key")} == source.meta_keys()
+
+
+# Log lines
+
+
+def test_every_log_line_is_shown_with_its_level_and_no_other_is() -> None:
+    shown = {(box.caption, box.text.split("\n\n")[0]) for box in captioned()}
+    assert shown == log_lines()
+
+
+@pytest.mark.parametrize("box", [box.text for box in boxes("reference/log", "text")])
+def test_an_example_is_what_its_format_makes(box: str) -> None:
+    """A line without placeholders is its own example."""
+    line, _, example = box.partition("\n\n")
+    if not example:
+        assert not PLACEHOLDER.search(line)
+        return
+    parts = PLACEHOLDER.split(line)
+    texts = [re.escape(text) for text in parts[::2]]
+    values = [".+" if kind.endswith("s") else r" *[-+]?[\d.]+" for kind in parts[1::2]] + [""]
+    pattern = "".join(text + value for text, value in zip(texts, values, strict=True))
+    assert re.fullmatch(pattern, example, re.DOTALL)
+
+
+def captioned() -> list[Box]:
+    return [box for box in boxes("reference/log", "text") if box.caption]
+
+
+def test_the_table_of_events_holds_every_event_and_no_other() -> None:
+    told = {literal(row[0]) for row in rows("reference/log", "event")}
+    assert told == {event.value for event in Event}
+
+
+# The rest
+
+
+def test_every_public_name_is_on_the_page_of_the_api_and_no_other_is() -> None:
+    told = re.findall(r"^\.\. \w+:: scrapy_adaptive\.(\w+)", read("reference/api"), re.MULTILINE)
+    assert sorted(told) == sorted(scrapy_adaptive.__all__)
+
+
+def test_every_outcome_is_on_the_page_of_the_api_and_no_other_is() -> None:
+    told = re.findall(r"\.\. attribute:: (\w+)", read("reference/api"))
+    assert sorted(told) == sorted(Outcome.__members__)
+
+
+@pytest.mark.parametrize("row", rows("explanation/law", "name"), ids=lambda row: row[0])
+def test_a_constant_of_the_law_has_the_value_that_is_told(row: tuple[str, ...]) -> None:
+    module, _, name = literal(row[0]).partition(".")
+    found = getattr(importlib.import_module(f"scrapy_adaptive.core.{module}"), name)
+    text = literal(row[1])
+    told = ast.literal_eval(text) if text[0] == "(" else float(Fraction(text.replace(" ", "")))
+    assert told == found
+
+
+@pytest.mark.parametrize("page", page_names())
+def test_every_page_says_what_the_reader_can_do_after_it(page: str) -> None:
+    assert re.search(
+        r"[Aa]fter (?:this (?:page|tutorial)|these pages|it) you (?:can|know)", read(page)
+    )
