@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from docsite.hits import Hit, rude_hits
+from docsite.hits import REFUSAL_CODES, Hit
+from tests.acceptance.readings import READING, rude
 from tests.crawling import Crawl, Crawler, Reactor
 from tests.servers.nginx import Nginx, limit_req
 from tests.servers.origin import Answer, Origin, Visit, refusal
@@ -27,15 +28,20 @@ LIMIT = 50.0
 
 BURST = 20
 
-PAGES = 600
-"""Of the variants; the plain crawl has 2,000."""
+PAGES = 900
+"""Of the variants; the plain crawl has 2,000. Before the first refusal is read a whole round of
+`CAP` requests may be on its way, which must not be much of the 2 % allowed."""
+
+CAP = 16
+"""Requests in flight at most."""
 
 SPARE = 5.0
 """Seconds for start, first steps and end of a crawl of any size."""
 
 SETTINGS: dict[str, Any] = {
+    **READING,
     "ADAPTIVE_TARGET_CONCURRENCY": 8,
-    "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
+    "CONCURRENT_REQUESTS_PER_DOMAIN": CAP,
 }
 
 
@@ -45,16 +51,16 @@ def most_seconds(pages: int) -> float:
 
 
 def refused(hits: list[Hit]) -> list[Hit]:
-    return [hit for hit in hits if hit.status in (429, 503)]
+    return [hit for hit in hits if hit.status in REFUSAL_CODES]
 
 
 def assert_complete_and_polite(done: Crawl, urls: list[str], hits: list[Hit]) -> None:
-    """Every page once, few refusals, silence after each."""
+    """Every page once, and silence after each refusal."""
+    print(f"{len(refused(hits))} of {len(hits)} requests refused, {done.seconds:.1f} s")
     assert sorted(done.urls) == sorted(urls)
     assert done.lost == []
-    print(f"{len(hits)} hits, {len(refused(hits))} refused, {done.seconds:.1f} s")
-    assert 0 < len(refused(hits)) <= 0.02 * len(hits)
-    assert list(rude_hits(hits)) == []
+    assert len(refused(hits)) > 0
+    assert rude(hits, done) == []
 
 
 class LeakyBucket:
@@ -90,7 +96,9 @@ def test_two_thousand_pages_are_fetched_through_a_limit_with_few_refusals(
     site = nginx(limit_req("50r/s", burst=BURST), pages=2000)
     urls = site.page_urls()
     done = crawl(UrlsSpider, SETTINGS, arguments={"urls": urls}, timeout=135)
-    assert_complete_and_polite(done, urls, site.hits())
+    hits = site.hits()
+    assert_complete_and_polite(done, urls, hits)
+    assert len(refused(hits)) <= 0.02 * len(hits)
     assert done.seconds <= most_seconds(2000)
 
 
@@ -103,18 +111,20 @@ def test_the_limit_is_held_however_nginx_refuses(
     fragment = limit_req("50r/s", burst=BURST, status=status)
     site = nginx(fragment, pages=PAGES, retry_after=retry_after)
     urls = site.page_urls()
-    done = crawl(UrlsSpider, SETTINGS, arguments={"urls": urls})
-    assert_complete_and_polite(done, urls, site.hits())
+    done = crawl(UrlsSpider, SETTINGS, arguments={"urls": urls}, timeout=100)
+    hits = site.hits()
+    assert_complete_and_polite(done, urls, hits)
+    assert len(refused(hits)) <= 0.02 * len(hits)
     assert done.seconds <= most_seconds(PAGES) + SPARE
 
 
-def test_a_date_in_retry_after_is_waited_for(
-    origin: Callable[..., Origin], crawl: Crawler
-) -> None:
+def test_a_date_in_retry_after_is_waited_for(origin: Callable[..., Origin], crawl: Crawler) -> None:
     site = origin(LeakyBucket())
     urls = [f"{site.url}/{n}" for n in range(PAGES)]
-    done = crawl(UrlsSpider, SETTINGS, arguments={"urls": urls})
-    assert_complete_and_polite(done, urls, site.hits())
+    done = crawl(UrlsSpider, SETTINGS, arguments={"urls": urls}, timeout=100)
+    hits = site.hits()
+    assert_complete_and_polite(done, urls, hits)
+    assert len(refused(hits)) <= 0.02 * len(hits)
     assert done.seconds <= most_seconds(PAGES) + SPARE
 
 
@@ -123,11 +133,12 @@ def test_no_page_is_lost_to_a_server_that_drops_connections_for_five_seconds(
 ) -> None:
     site = origin(Outage())
     urls = [f"{site.url}/{n}" for n in range(PAGES)]
-    done = crawl(UrlsSpider, SETTINGS, arguments={"urls": urls})
-    hits = site.hits()
+    done = crawl(UrlsSpider, SETTINGS, arguments={"urls": urls}, timeout=100)
+    dropped = [hit for hit in site.hits() if hit.status == 0]
+    print(f"{len(dropped)} connections dropped, {done.seconds:.1f} s")
     assert sorted(done.urls) == sorted(urls)
-    print([(round(h.start-hits[0].start,3), h.status) for h in hits[:40]], done.seconds)
-    assert 2 <= sum(hit.status == 0 for hit in hits) <= 0.02 * len(hits)
+    assert done.lost == []
+    assert 2 <= len(dropped) <= 2 * CAP
     assert done.seconds <= most_seconds(PAGES) + SPARE
 
 

@@ -147,6 +147,13 @@ class TestByHand:
         assert bucket.ready_at(4.0) == 14.0
         assert bucket.ready_at(0.5) == 10.5
 
+    def test_several_tokens_come_one_delay_after_the_other(self) -> None:
+        """Empty at 10 s, and one comes each two seconds; a bucket of three never has four."""
+        bucket = TokenBucket(3.0, 10.0)
+        bucket.take(10.0, 2.0, 0.0)
+        instants = [bucket.ready_at(2.0, count) for count in (1, 2, 3, 4)]
+        assert instants == [12.0, 14.0, 16.0, math.inf]
+
     def test_without_a_delay_a_token_is_always_there(self) -> None:
         bucket = TokenBucket(2.0, 5.0)
         for _ in range(10):

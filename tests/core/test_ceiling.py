@@ -51,15 +51,15 @@ def test_time_in_which_nothing_was_asked_for_does_not_count() -> None:
 
 
 def test_gaps_up_to_the_delay_in_use_count_whole() -> None:
-    """A page each 4 s: 10 pages in 40 s are 0.25/s, half of it 0.125/s."""
-    ceiling = Aimd(0.5)
-    last = served(ceiling, 10, accepted=10, gap=4.0)
-    ceiling.on_pain(last + 4.0, rate=10.0)
-    assert ceiling.rate == pytest.approx(0.5 * 10 / 37)  # of the last gap one second counts
-    ceiling = Aimd(0.5)
-    last = served(ceiling, 10, accepted=10, gap=4.0)
-    ceiling.on_pain(last + 4.0, rate=0.25)
-    assert ceiling.rate == pytest.approx(0.125)
+    """A page each 4 s: 10 pages in 40 s are 0.25/s, half of it 0.125/s.
+
+    At a rate of 10/s just one second of the last gap counts: 10 pages in 37 s, 0.27027/s.
+    """
+    for rate, left in ((0.25, 0.125), (10.0, 0.135135)):
+        ceiling = Aimd(0.5)
+        last = served(ceiling, 10, accepted=10, gap=4.0)
+        ceiling.on_pain(last + 4.0, rate=rate)
+        assert ceiling.rate == pytest.approx(left, abs=1e-6)
 
 
 def test_a_first_request_refused_at_once_leaves_half_a_request_a_second() -> None:

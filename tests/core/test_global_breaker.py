@@ -21,6 +21,15 @@ def opened(breaker: GlobalBreaker, now: float = 0.0) -> GlobalBreaker:
     return breaker
 
 
+@pytest.mark.parametrize(
+    ("slots", "window", "cooldown"),
+    [(0, 10.0, 5.0), (3, 0.0, 5.0), (3, -1.0, 5.0), (3, 10.0, -0.1), (3, math.nan, 5.0)],
+)
+def test_a_number_out_of_its_range_is_refused(slots: int, window: float, cooldown: float) -> None:
+    with pytest.raises(ValueError, match="window"):
+        GlobalBreaker(slots=slots, window=window, cooldown=cooldown)
+
+
 def test_a_closed_breaker_holds_nothing_back(breaker: GlobalBreaker) -> None:
     assert breaker.hold_until(0.0, in_flight=9) is None
 

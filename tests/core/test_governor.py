@@ -2,6 +2,8 @@
 
 import math
 
+import pytest
+
 from scrapy_adaptive.core.facts import Event, Hold, Permit, Reason
 from scrapy_adaptive.core.limits import Limits
 from tests.core.virtual import Virtual
@@ -24,7 +26,7 @@ class TestGlobalBreaker:
         refused, other = virtual.send("a"), virtual.send("b")
         virtual.wait(1.0)
         virtual.refuse(refused)
-        assert virtual.governor.is_stopped
+        assert virtual.governor.is_stopped(virtual.now)
         assert virtual.hold("c") == Hold(math.inf, Reason.GLOBAL)
         virtual.wait(1.0)
         virtual.accept(other)
@@ -32,7 +34,7 @@ class TestGlobalBreaker:
             assert virtual.hold(key) == Hold(7.0, Reason.GLOBAL)
         virtual.wait_until(7.0)
         assert virtual.hold("c") is None
-        assert not virtual.governor.is_stopped
+        assert not virtual.governor.is_stopped(virtual.now)
 
     def test_after_the_stop_the_slot_that_tripped_begins_with_a_probe(self) -> None:
         virtual = Virtual(PACED, global_slots=1)
@@ -59,7 +61,7 @@ class TestGlobalBreaker:
         for key in "abcde":
             trip(virtual, key)
             virtual.wait(2.5)
-        assert not virtual.governor.is_stopped
+        assert not virtual.governor.is_stopped(virtual.now)
 
     def test_the_stop_drains_every_bucket(self) -> None:
         """Three saved by the slot that trips, three by the one that does not."""
@@ -87,7 +89,7 @@ class TestGlobalBreaker:
         virtual.fail(virtual.send("a"))
         virtual.fetch(key="c")
         assert virtual.fail(virtual.send("b")).event is Event.LONE_FAILURE
-        assert not virtual.governor.is_stopped
+        assert not virtual.governor.is_stopped(virtual.now)
 
 
 class TestGlobalRate:
@@ -124,8 +126,8 @@ class TestPermits:
         virtual = Virtual(UNPACED)
         served, cached, given_up, _out = virtual.send_many(4)
         virtual.accept(served)
-        virtual.governor.on_ignored(cached)
-        virtual.governor.on_dropped(given_up)
+        virtual.governor.on_ignored(cached, virtual.now)
+        virtual.governor.on_dropped(given_up, virtual.now)
         counts = virtual.governor.counts
         assert (counts.granted, counts.measured, counts.ignored, counts.dropped) == (4, 1, 1, 1)
         assert counts.in_flight == virtual.slot().in_flight == 1
@@ -160,13 +162,26 @@ class TestReservations:
     """A queue promises places; a request at the gate needs no promise."""
 
     def test_promised_places_count_for_queues_and_not_at_the_gate(self) -> None:
-        virtual = Virtual(Limits(start_delay=0.0, concurrency=2))
-        governor = virtual.governor
-        assert [governor.reserve("a", 0.0) for _ in range(2)] == [None, None]
-        assert governor.reserve("a", 0.0) == Hold(math.inf, Reason.CONCURRENCY)
+        virtual = Virtual(Limits(burst=5.0, concurrency=2))
+        virtual.hold()
+        virtual.wait(10.0)
+        governor, now = virtual.governor, virtual.now
+        assert [governor.reserve("a", now) for _ in range(2)] == [None, None]
+        assert governor.reserve("a", now) == Hold(math.inf, Reason.CONCURRENCY)
         assert virtual.hold() is None
         governor.release("a")
+        assert governor.reserve("a", now) is None
+
+    def test_each_promised_place_takes_a_token_of_its_own(self) -> None:
+        """One token is there at once and the next after a second; a bucket of two holds no third."""
+        virtual = Virtual(Limits(start_delay=1.0, burst=2.0))
+        governor = virtual.governor
         assert governor.reserve("a", 0.0) is None
+        assert governor.reserve("a", 0.0) == Hold(1.0, Reason.DELAY)
+        assert governor.reserve("a", 1.0) is None
+        assert governor.reserve("a", 1.0) == Hold(math.inf, Reason.DELAY)
+        governor.release("a")
+        assert governor.reserve("a", 1.0) is None
 
     def test_only_one_place_is_promised_for_a_probe(self) -> None:
         virtual = Virtual(PACED)
@@ -196,6 +211,20 @@ class TestWakeup:
         virtual.send("a")
         assert virtual.governor.next_wakeup(["a"], 0.0) == math.inf
         assert virtual.governor.next_wakeup([], 0.0) == math.inf
+
+
+class TestNumbers:
+    """Every knob is refused at construction when it is out of its range."""
+
+    @pytest.mark.parametrize("max_slots", [0, -1])
+    def test_no_slots_are_refused(self, max_slots: int) -> None:
+        with pytest.raises(ValueError, match="max_slots"):
+            Virtual(max_slots=max_slots)
+
+    @pytest.mark.parametrize("global_rate", [-1.0, math.nan])
+    def test_a_negative_rate_of_the_crawl_is_refused(self, global_rate: float) -> None:
+        with pytest.raises(ValueError, match="global_rate"):
+            Virtual(global_rate=global_rate)
 
 
 class TestForgetting:

@@ -83,6 +83,15 @@ def test_a_silence_that_worked_outlasts_a_shorter_word_of_the_site() -> None:
     assert silence.longer(rate=0.5, told=1.0) == 30.0
 
 
+def test_a_silence_that_a_late_refusal_lengthened_is_the_one_outlasted() -> None:
+    """2.4 s at first, then ten; a shorter word changes nothing."""
+    silence = Silence()
+    silence.first(rate=0.5, told=None)
+    silence.lengthen(10.0)
+    silence.lengthen(1.0)
+    assert silence.on_recovered() == 10.0
+
+
 def test_a_first_silence_that_sufficed_is_not_remembered() -> None:
     silence = Silence()
     silence.first(rate=0.5, told=None)
@@ -100,10 +109,16 @@ def test_the_next_pause_begins_with_the_first_silence_again() -> None:
 
 
 @STEADY
-@given(st.floats(1e-3, 1e3), st.integers(0, 8))
-def test_each_try_waits_at_least_as_long_as_the_one_before(rate: float, tries: int) -> None:
+@given(
+    st.floats(1e-4, 1e3), st.none() | st.floats(0.0, 1e5), st.integers(0, 8), st.floats(0.0, 1e5)
+)
+def test_each_try_waits_at_least_as_long_as_the_one_before(
+    rate: float, told: float | None, tries: int, worked: float
+) -> None:
+    """Whatever the rate, whatever the site told at first and whatever worked before."""
     silence = Silence()
-    waits = [silence.first(rate=rate, told=None)]
+    silence.worked = worked
+    waits = [silence.first(rate=rate, told=told)]
     waits += [silence.longer(rate=rate, told=None) for _ in range(tries)]
     assert waits == sorted(waits)
-    assert waits[0] >= max(0.25, 1.2 / rate)
+    assert waits[0] >= max(0.25, 1.2 / rate if told is None else told)

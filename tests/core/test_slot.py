@@ -152,7 +152,7 @@ class TestProbes:
             virtual.wait_out()
             permit = virtual.send()
             assert permit.probe
-            end(permit)
+            end(permit, virtual.now)
             assert virtual.slot().phase is Phase.HALF_OPEN
             assert virtual.why_held() is Reason.DELAY
 
@@ -179,6 +179,23 @@ class TestProbes:
         virtual.accept(permit)
         assert virtual.slot().time_paused(99.0) == pytest.approx(3.0)
 
+    def test_the_account_of_the_next_cut_begins_at_the_recovery(self) -> None:
+        """Twenty pages at 1/s before the pause do not count: none in the 6 s after it does.
+
+        One is the least that is counted, so 1/6 per second, and half of it is a delay of 12 s.
+        """
+        virtual = Virtual(PACED)
+        virtual.fetch(20)
+        virtual.wait_until(20.0)
+        virtual.refuse(virtual.send())
+        virtual.fetch()
+        permits = []
+        for sent_at in (24.4, 26.4, 28.4):
+            virtual.wait_out()
+            assert virtual.now == pytest.approx(sent_at)
+            permits.append(virtual.send())
+        assert virtual.refuse(permits[0]).delay == pytest.approx(12.0)
+
 
 class TestDoubts:
     """An answer that looks like a refusal stops the slot before the classifier has spoken."""
@@ -199,7 +216,7 @@ class TestDoubts:
         for end in (virtual.governor.on_dropped, virtual.governor.on_ignored):
             permit = virtual.send()
             virtual.governor.on_doubt(permit)
-            end(permit)
+            end(permit, virtual.now)
             assert virtual.hold() is None
 
 

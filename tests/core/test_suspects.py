@@ -95,6 +95,12 @@ def test_an_accepted_page_is_neither_refused_nor_broken(suspects: Suspects) -> N
     assert not suspects
 
 
+def test_a_suspect_that_was_accepted_is_no_suspect_any_more(suspects: Suspects) -> None:
+    suspects.on_accepted("a")
+    assert suspects.sole is None
+    assert not broken(suspects, "a", recheck=True)
+
+
 def test_three_refused_probes_of_refused_pages_break_the_last_ones_page(suspects: Suspects) -> None:
     assert [broken(suspects, "a", probe=True) for _ in range(3)] == [False, False, True]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from scrapy_adaptive.core.facts import Answer, Decision, Hold, Outcome, Page, Permit, Reason
 from scrapy_adaptive.core.global_breaker import GlobalBreaker
@@ -18,7 +18,12 @@ from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.slot import Slot
 
-STEADY = settings(deadline=None, derandomize=True, database=None)
+STEADY = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 """The same examples in each run, however slow the machine."""
 
 DEFAULTS = Limits()
