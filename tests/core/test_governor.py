@@ -173,7 +173,7 @@ class TestReservations:
         assert governor.reserve("a", now) is None
 
     def test_each_promised_place_takes_a_token_of_its_own(self) -> None:
-        """One token is there at once and the next after a second; a bucket of two holds no third."""
+        """One is there at once, the next after a second; a bucket of two never has a third."""
         virtual = Virtual(Limits(start_delay=1.0, burst=2.0))
         governor = virtual.governor
         assert governor.reserve("a", 0.0) is None

@@ -1,0 +1,142 @@
+"""The observer beside a governor: it knows facts only, and what they allow.
+
+Laws
+----
+* It hears who was sent, what came back and what the site asked for, never a decision's reason.
+* What the governor may forget it forgets too, but not when the last request left.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize
+
+from scrapy_adaptive.core.ceiling import SLOWEST
+from scrapy_adaptive.core.facts import Permit
+from scrapy_adaptive.core.global_breaker import GlobalBreaker
+from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.core.limits import Limits
+from scrapy_adaptive.core.slot import FORGET_AFTER, Slot
+
+LIMITS = st.builds(
+    Limits,
+    start_delay=st.sampled_from([0.0, 0.1, 1.0]),
+    max_delay=st.sampled_from([60.0, 60.0, 0.2]),
+    target_concurrency=st.sampled_from([1.0, 4.0]),
+    burst=st.sampled_from([1.0, 1.0, 2.5]),
+    backoff_ratio=st.sampled_from([0.5, 0.8]),
+    floor=st.sampled_from([0.0, 0.0, 0.3]),
+    concurrency=st.integers(1, 4),
+)
+
+
+@dataclass
+class Seen:
+    """What the observer knows of one slot."""
+
+    paused: bool = False
+    """A refusal has arrived, and no probe has been accepted since."""
+    excusable: bool = False
+    """A page was found to be broken in this pause: its cut may have been taken back."""
+    quiet_until: float = -math.inf
+    """The furthest instant the site asked for, or a breath after its last refusal."""
+    epoch_at: float = -math.inf
+    left_at: float = -math.inf
+    """The last send, remembered though the slot be forgotten, unless in a pause long over."""
+    sent_at: float = -math.inf
+    delay: float = 0.0
+    """Least seconds between two sends, when it was last looked at."""
+    promised: int = 0
+
+
+class Observer(RuleBasedStateMachine):
+    """The memory of a crawl of six hosts by a governor that remembers one to three."""
+
+    @initialize(
+        limits=LIMITS,
+        max_slots=st.integers(1, 3),
+        global_slots=st.sampled_from([1, 2, 5]),
+        cooldown=st.sampled_from([0.0, 5.0]),
+        global_rate=st.sampled_from([0.0, 0.0, 2.0]),
+        chances=st.lists(st.floats(0.0, 1.0, exclude_max=True), min_size=1, max_size=5),
+    )
+    def begin(
+        self,
+        limits: Limits,
+        max_slots: int,
+        global_slots: int,
+        cooldown: float,
+        global_rate: float,
+        chances: list[float],
+    ) -> None:
+        """Start a crawl."""
+        self.now, self.limits, self.max_slots = 1000.0, limits, max_slots
+        self.cooldown, self.global_gap = cooldown, 1.0 / global_rate if global_rate else 0.0
+        self.governor = Governor(
+            limits,
+            global_breaker=GlobalBreaker(slots=global_slots, window=10.0, cooldown=cooldown),
+            chance=itertools.cycle(chances).__next__,
+            global_rate=global_rate,
+            max_slots=max_slots,
+        )
+        self.seen = {key: Seen() for key in "abcdef"}
+        self.out: list[Permit] = []
+        self.ends: Counter[str] = Counter()
+        self.ended_last: Permit | None = None
+        self.stopped, self.end_at, self.grant_at = False, -math.inf, -math.inf
+        self.known: set[str] = set()
+        self.looked_at = self.now
+
+    def out_of(self, key: str) -> list[Permit]:
+        """Permits of that slot that have not ended."""
+        return [permit for permit in self.out if permit.key == key]
+
+    def ended(self, pick: int, end: str) -> Permit:
+        """One of the permits, which ends now."""
+        self.end_at = self.now
+        self.ends[end] += 1
+        self.ended_last = self.out.pop(pick % len(self.out))
+        return self.ended_last
+
+    def check_numbers(self, slot: Slot) -> None:
+        """Neither negative nor NaN, and finite where it must be."""
+        assert max(self.limits.floor, slot.crawl_delay) <= slot.delay < math.inf
+        assert slot.rate > 0.0
+        assert slot.ceiling.rate >= SLOWEST
+        assert 0.0 <= slot.tokens(self.now) <= slot.burst_tokens <= self.limits.burst
+        assert 0.0 <= slot.time_paused(self.now) < math.inf
+        assert 0.0 <= slot.paused_until < math.inf
+
+    def check_forgotten(self, key: str) -> None:
+        """A forgotten slot had nothing out and nothing promised, and owed neither delay nor pause.
+
+        A step makes a slot before it lets time pass, so slots are forgotten as it begins.
+        """
+        seen, began_at = self.seen[key], self.looked_at
+        assert not seen.promised
+        assert not self.out_of(key)
+        if seen.paused:
+            assert began_at >= seen.quiet_until + FORGET_AFTER
+            self.seen[key] = Seen()
+            return
+        if self.limits.burst == 1.0:
+            assert began_at >= seen.sent_at + seen.delay
+        self.seen[key] = Seen(left_at=seen.left_at)
+
+    def check_kept(self, made: set[str]) -> None:
+        """Beyond the most, only what must not be forgotten is left beside the slot just made."""
+        if made and len(self.governor) > self.max_slots:
+            kept = [slot for slot in self.governor if slot.key not in made]
+            assert not any(slot.is_idle(self.looked_at) for slot in kept)
+
+    def look(self) -> None:
+        """Remember which slots there are, and their delays."""
+        self.known = {slot.key for slot in self.governor}
+        for slot in self.governor:
+            self.seen[slot.key].delay = slot.delay
+        self.looked_at = self.now

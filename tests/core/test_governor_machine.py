@@ -1,0 +1,244 @@
+"""Whatever happens in whatever order, the governor keeps its laws.
+
+Hypothesis plays the crawl: it sends, answers, loses, doubts, promises and waits. After each step
+the observer, who knows facts only, says whether it was allowed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, precondition, rule
+
+from scrapy_adaptive.core.breaker import Phase
+from scrapy_adaptive.core.ceiling import SLOWEST
+from scrapy_adaptive.core.facts import Answer, Event, Hold, Outcome, Page, Reason
+from scrapy_adaptive.core.silence import BREATH
+from tests.core.observer import Observer
+from tests.core.virtual import STEADY
+
+KEYS = st.sampled_from("aaaaabcdef")
+PICKS = st.integers(0, 63)
+OUTCOMES = st.sampled_from([Outcome.ACCEPTED, Outcome.ACCEPTED, Outcome.REFUSED, Outcome.FAILED])
+LATENCIES = st.none() | st.sampled_from([0.0, 0.05, 2.0, 300.0])
+TOLD = st.none() | st.none() | st.sampled_from([0.0, 0.5, 30.0, 86_400.0])
+PAGES = st.sampled_from(["x", "x", "y", "z", None])
+SECONDS = st.sampled_from([0.0, 0.01, 0.3, 2.0, 20.0, 4000.0])
+
+
+class Crawl(Observer):
+    """What happens in a crawl, and what must hold after it."""
+
+    # What happens
+
+    @rule(seconds=SECONDS)
+    def wait(self, seconds: float) -> None:
+        """Time passes."""
+        self.now += seconds
+
+    @rule(key=KEYS, share=st.floats(0.0, 1.0))
+    def wait_out(self, key: str, share: float) -> None:
+        """Waiting less than promised does not admit; waiting it out does, but for a new reason."""
+        self.governor.slot(key, self.now)
+        hold = self.governor.ready_at(key, self.now)
+        if hold is None or hold.until == math.inf:
+            return
+        early = self.now + share * (hold.until - self.now)
+        self.now = max(self.now, min(early, math.nextafter(hold.until, self.now)))
+        assert self.governor.ready_at(key, self.now) == hold
+        self.now = hold.until
+        later = self.governor.ready_at(key, self.now)
+        assert later is None or (later.reason is not hold.reason and later.until > self.now)
+
+    @rule(key=KEYS, count=st.integers(1, 3))
+    def send_patiently(self, key: str, count: int) -> None:
+        """Requests wait at the gate and go when they may, unless only an event can free them."""
+        self.governor.slot(key, self.now)
+        for _ in range(count):
+            while (hold := self.governor.ready_at(key, self.now)) and hold.until < math.inf:
+                self.now = hold.until
+            self.send(key)
+
+    @rule(key=KEYS)
+    def send(self, key: str) -> None:
+        """A request comes to the gate."""
+        seen, mine = self.seen[key], self.out_of(key)
+        hold = self.governor.ready_at(key, self.now)
+        delay = self.governor.slot(key, self.now).delay
+        permit = self.governor.take(key, self.now)
+        if isinstance(permit, Hold):
+            assert permit == hold
+            assert permit.until > self.now
+            return
+        assert hold is None
+        assert len(mine) < self.limits.concurrency
+        assert not any(other.doubted for other in mine)
+        assert permit.probe == seen.paused
+        if seen.paused:
+            assert not mine
+            assert self.now >= seen.quiet_until
+        if self.stopped:
+            assert not self.out
+            assert self.now >= self.end_at + self.cooldown
+        if self.limits.burst == 1.0:
+            assert self.now >= max(seen.sent_at + delay, seen.left_at + self.limits.floor)
+        assert self.now >= self.grant_at + self.global_gap
+        seen.sent_at = seen.left_at = self.grant_at = self.now
+        self.stopped = False
+        self.out.append(permit)
+        self.ends["granted"] += 1
+
+    @rule(key=KEYS, outcome=OUTCOMES, told=TOLD, page=PAGES)
+    def fetch(self, key: str, outcome: Outcome, told: float | None, page: Page | None) -> None:
+        """One request goes when it may, and it is answered before anything else happens."""
+        before = len(self.out)
+        self.send_patiently(key, 1)
+        if len(self.out) > before:
+            self.answer(before, outcome, None, told, page, ok=True)
+
+    @rule(key=KEYS, pages=st.sampled_from(["xyx", "xxxx", "xyxyx"]), told=TOLD)
+    def meet_a_broken_page(self, key: str, pages: str, told: float | None) -> None:
+        """Page x is refused whatever the pace, and the others are served."""
+        for page in pages:
+            refused = page == "x"
+            outcome = Outcome.REFUSED if refused else Outcome.ACCEPTED
+            self.fetch(key, outcome, told if refused else None, page)
+
+    @precondition(lambda self: self.out)
+    @rule(pick=PICKS, outcome=OUTCOMES, latency=LATENCIES, told=TOLD, page=PAGES, ok=st.booleans())
+    def answer(
+        self,
+        pick: int,
+        outcome: Outcome,
+        latency: float | None,
+        told: float | None,
+        page: Page | None,
+        ok: bool,
+    ) -> None:
+        """The site answers, or fails to."""
+        permit = self.ended(pick, "measured")
+        seen, slot = self.seen[permit.key], self.governor.slot(permit.key, self.now)
+        news = permit.sent_at >= seen.epoch_at and not seen.paused
+        news |= permit.probe and seen.excusable
+        rate = slot.ceiling.rate
+        answer = Answer(outcome, latency, may_lower=ok, told=told, page=page)
+        decision = self.governor.on_answer(permit, answer, self.now)
+        self.stopped |= self.governor.is_stopped(self.now)
+        assert 0.0 <= decision.wait < math.inf
+        assert self.limits.floor <= decision.delay < math.inf
+        if decision.event is Event.TRIPPED:
+            assert news, "a refusal sent before the epoch began cuts nothing"
+            most = self.limits.backoff_ratio * rate * (1.0 + 1e-9)
+            assert slot.ceiling.rate <= max(SLOWEST, most)
+            seen.epoch_at, seen.excusable = self.now, False
+        else:
+            seen.excusable |= decision.event is Event.BROKEN
+            assert slot.ceiling.rate >= rate
+        if outcome is Outcome.ACCEPTED:
+            assert (decision.event is Event.RECOVERED) == permit.probe
+            seen.paused &= not permit.probe
+            seen.excusable &= seen.paused
+        elif outcome is Outcome.REFUSED or slot.phase is not Phase.CLOSED:
+            seen.paused = True
+            silence = max(told or 0.0, BREATH)
+            seen.quiet_until = max(seen.quiet_until, self.now + silence)
+            assert decision.wait >= silence * (1.0 - 1e-9)
+
+    @precondition(lambda self: self.out)
+    @rule(pick=PICKS, end=st.sampled_from(["ignored", "dropped"]))
+    def lose(self, pick: int, end: str) -> None:
+        """Somebody else answers, or the request is given up."""
+        permit = self.ended(pick, end)
+        getattr(self.governor, f"on_{end}")(permit, self.now)
+
+    @precondition(lambda self: self.ended_last and self.ended_last.key in self.governor)
+    @rule(end=st.sampled_from(["ignored", "dropped", "answer"]))
+    def end_again(self, end: str) -> None:
+        """A permit ends once; a doubt that comes after its end is none."""
+        permit = self.ended_last
+        assert permit is not None
+        args = (Answer(Outcome.REFUSED), self.now) if end == "answer" else (self.now,)
+        with pytest.raises(ValueError, match="has ended before"):
+            getattr(self.governor, f"on_{end}")(permit, *args)
+        self.governor.on_doubt(permit)
+
+    @precondition(lambda self: self.out)
+    @rule(pick=PICKS)
+    def doubt(self, pick: int) -> None:
+        """An answer that looks like a refusal waits for its verdict."""
+        self.governor.on_doubt(self.out[pick % len(self.out)])
+
+    @rule(key=KEYS)
+    def promise(self, key: str) -> None:
+        """A queue asks for a place."""
+        seen, taken = self.seen[key], len(self.out_of(key)) + self.seen[key].promised
+        hold = self.governor.reserve(key, self.now)
+        if hold is None:
+            assert taken < self.limits.concurrency
+            assert not (seen.paused and (taken or self.now < seen.quiet_until))
+            slot = self.governor.slot(key, self.now)
+            if seen.promised and slot.delay:
+                assert slot.tokens(self.now) >= seen.promised + 1 - 1e-9
+            seen.promised += 1
+
+    @precondition(lambda self: any(seen.promised for seen in self.seen.values()))
+    @rule(pick=PICKS)
+    def release(self, pick: int) -> None:
+        """A promised place is given back."""
+        keys = [key for key, seen in self.seen.items() for _ in range(seen.promised)]
+        key = keys[pick % len(keys)]
+        self.governor.release(key)
+        self.seen[key].promised -= 1
+
+    @rule(key=KEYS, seconds=st.sampled_from([0.0, 3.0]))
+    def obey_robots(self, key: str, seconds: float) -> None:
+        """The site's robots.txt is read."""
+        self.governor.slot(key, self.now).crawl_delay = seconds
+
+    # What holds after each step
+
+    @invariant()
+    def every_permit_is_out_or_ended_once(self) -> None:
+        counts = self.governor.counts
+        for end in ("granted", "measured", "ignored", "dropped"):
+            assert getattr(counts, end) == self.ends[end]
+        assert counts.in_flight == len(self.out)
+        for slot in self.governor:
+            mine = self.out_of(slot.key)
+            assert slot.in_flight == len(mine) <= self.limits.concurrency
+            assert slot.doubts == sum(permit.doubted for permit in mine)
+
+    @invariant()
+    def memory_is_bounded_and_nothing_that_matters_is_forgotten(self) -> None:
+        keys = {slot.key for slot in self.governor}
+        made = keys - self.known
+        for key in self.known - keys:
+            assert made, "a slot is forgotten only when another is made"
+            self.check_forgotten(key)
+        self.check_kept(made)
+        self.look()
+
+    @invariant()
+    def one_wakeup_serves_all_and_only_an_event_can_be_waited_for_without_end(self) -> None:
+        holds = {slot.key: self.governor.ready_at(slot.key, self.now) for slot in [*self.governor]}
+        instants = [self.now if hold is None else hold.until for hold in holds.values()]
+        woken = self.governor.next_wakeup([*holds], self.now)
+        assert woken == min(instants, default=math.inf)
+        for key, hold in holds.items():
+            if hold is not None and hold.reason is Reason.GLOBAL:
+                assert hold.until == (math.inf if self.out else self.end_at + self.cooldown)
+            elif hold is not None and hold.until == math.inf:
+                assert self.out_of(key)
+
+    @invariant()
+    def every_number_is_a_number(self) -> None:
+        assert 0.0 <= self.governor.counts.drained_tokens < math.inf
+        for slot in self.governor:
+            self.check_numbers(slot)
+
+
+TestCrawl = Crawl.TestCase
+TestCrawl.settings = settings(STEADY, max_examples=300, stateful_step_count=60)

@@ -1,0 +1,181 @@
+"""Old wounds kept visible: counter-examples that were found once, each in its shortest form."""
+
+import math
+
+import pytest
+
+from scrapy_adaptive.core.facts import Event, Hold, Reason
+from scrapy_adaptive.core.limits import Limits
+from scrapy_adaptive.core.silence import BREATH, Silence
+from tests.core.virtual import Virtual
+
+PACED = Limits(start_delay=1.0)
+UNPACED = Limits(start_delay=0.0)
+
+
+@pytest.fixture
+def excused() -> Virtual:
+    """Page "x" asked for 600 s and was found to be broken: a breath of silence, and no cut."""
+    virtual = Virtual(PACED)
+    virtual.refuse(virtual.send(), page="x", told=600.0)
+    virtual.fetch(page="y")
+    virtual.wait_out()
+    assert virtual.refuse(virtual.send(), page="x").event is Event.BROKEN
+    virtual.wait_out()
+    return virtual
+
+
+class TestForgetting:
+    """A slot made anew may send at once, so no slot may be forgotten that may not."""
+
+    def test_a_slot_that_owes_a_delay_is_not_forgotten(self) -> None:
+        virtual = Virtual(Limits(floor=60.0), max_slots=1)
+        virtual.accept(virtual.send("a"))
+        virtual.hold("b")
+        assert virtual.hold("a") == Hold(60.0, Reason.DELAY)
+
+    def test_a_slot_that_awaits_a_recheck_is_not_forgotten(self) -> None:
+        virtual = Virtual(PACED, max_slots=1)
+        virtual.refuse(virtual.send(), page="x")
+        virtual.fetch(page="y")
+        virtual.wait(3600.0)
+        virtual.hold("b")
+        assert "a" in virtual.governor
+
+    def test_after_a_crowd_the_slots_shrink_back_to_the_most(self) -> None:
+        """Four slots were busy at once, where one is the most."""
+        virtual = Virtual(UNPACED, max_slots=1)
+        for permit in [virtual.send(key) for key in "abcd"]:
+            virtual.accept(permit)
+        virtual.hold("e")
+        assert [slot.key for slot in virtual.governor] == ["e"]
+
+    def test_pauses_that_nobody_probed_are_forgotten_an_hour_after_their_end(self) -> None:
+        """A thousand hosts, each refused once, until 2.4 s; 3620 s later they are no news."""
+        virtual = Virtual(PACED, max_slots=10, global_slots=10_000)
+        for number in range(1000):
+            virtual.refuse(virtual.send(f"host-{number}"))
+        for instant, paused_count in ((3622.3, 1000), (3622.5, 0)):
+            virtual.wait_until(instant)
+            for number in range(100):
+                virtual.hold(f"{instant}-{number}")
+            paused = [slot for slot in virtual.governor if slot.key.startswith("host")]
+            assert len(paused) == paused_count
+        assert len(virtual.governor) == 10
+
+
+class TestBounds:
+    """The user's floor and the site's word stand above what a law has learned."""
+
+    def test_the_floor_stands_above_the_most_of_the_latency_law(self) -> None:
+        virtual = Virtual(Limits(floor=100.0, max_delay=60.0))
+        virtual.accept(virtual.send(), latency=1.0)
+        assert virtual.slot().delay == 100.0
+
+    def test_a_refusal_that_tells_no_wait_at_all_is_not_answered_at_once(self) -> None:
+        virtual = Virtual(Limits(start_delay=0.01))
+        assert virtual.refuse(virtual.send(), told=0.0).wait == BREATH
+
+    def test_nor_is_a_probe_that_was_refused_with_no_wait_at_all(self) -> None:
+        virtual = Virtual(Limits(start_delay=0.01))
+        virtual.refuse(virtual.send())
+        virtual.wait_out()
+        assert virtual.refuse(virtual.send(), told=0.0).wait >= BREATH
+
+
+class TestSilences:
+    """A silence that was too short is followed by none that is shorter."""
+
+    def test_a_silence_beyond_the_longest_rung_does_not_fall_back_to_it(self) -> None:
+        """1.2 gaps of an hour are 4320 s; the longest rung is 3620 s."""
+        silence = Silence()
+        assert silence.first(rate=1 / 3600, told=None) == pytest.approx(4320.0)
+        assert silence.longer(rate=1 / 3600, told=None) == pytest.approx(4320.0)
+
+    def test_a_day_that_the_site_asked_for_is_not_shortened_by_the_ladder(self) -> None:
+        silence = Silence()
+        silence.first(rate=1.0, told=86_400.0)
+        assert silence.longer(rate=1.0, told=None) == 86_400.0
+
+    def test_what_worked_comes_before_the_shorter_rungs_of_the_ladder(self) -> None:
+        """A minute ended the last pause, so the ten seconds are not tried again."""
+        silence = Silence()
+        silence.first(rate=0.5, told=None)
+        for _ in range(2):
+            silence.longer(rate=0.5, told=None)
+        assert silence.on_recovered() == 62.0
+        silence.first(rate=0.5, told=None)
+        assert silence.longer(rate=0.5, told=None) == 62.0
+
+    def test_a_wait_that_a_late_refusal_asked_for_counts_as_outlasted(self) -> None:
+        """Ten seconds were told late: the recheck waits ten again, and not just 2.4."""
+        virtual = Virtual(UNPACED)
+        first, late = virtual.send_many(2)
+        virtual.wait(1.0)
+        virtual.refuse(first, page="x")
+        virtual.refuse(late, page="x", told=10.0)
+        virtual.fetch(page="y")
+        assert virtual.held_until(Reason.RECHECK) == pytest.approx(21.0)
+
+    def test_the_cooldown_of_the_crawl_begins_with_the_last_answer_and_not_with_a_question(
+        self,
+    ) -> None:
+        """The one refusal is back at once; a minute later the five seconds are long over."""
+        virtual = Virtual(PACED, global_slots=1)
+        virtual.refuse(virtual.send("a"))
+        virtual.wait(60.0)
+        assert virtual.hold("b") is None
+
+
+class TestBrokenPages:
+    """What a broken page has caused says nothing about the pace."""
+
+    def test_a_page_accepted_as_its_own_probe_needs_no_recheck(self) -> None:
+        virtual = Virtual(PACED)
+        virtual.refuse(virtual.send(), page="x")
+        virtual.fetch(page="x")
+        assert virtual.why_held() is Reason.DELAY
+
+    def test_a_pause_of_a_broken_page_does_not_go_on_from_an_older_silence(
+        self, excused: Virtual
+    ) -> None:
+        """At 1/s a first cut leaves 2.4 s, and not what comes after the 600 s of before."""
+        assert excused.refuse(excused.send(), page="z").wait <= 12.0
+
+    def test_a_fresh_page_refused_as_the_probe_of_a_broken_one_begins_an_epoch(
+        self, excused: Virtual
+    ) -> None:
+        decision = excused.refuse(excused.send(), page="z")
+        assert decision.event is Event.TRIPPED
+        assert decision.delay_change > 0.0
+
+    def test_a_second_refused_probe_after_that_cuts_nothing_more(self, excused: Virtual) -> None:
+        excused.refuse(excused.send(), page="z")
+        excused.wait_out()
+        decision = excused.refuse(excused.send(), page="w")
+        assert (decision.event, decision.delay_change) == (Event.PROBE_REFUSED, 0.0)
+
+
+class TestPermits:
+    """A permit ends once, and a place is promised once."""
+
+    def test_a_permit_that_ended_is_refused_and_counted_once(self) -> None:
+        virtual = Virtual(UNPACED)
+        permit = virtual.send()
+        virtual.accept(permit)
+        with pytest.raises(ValueError, match="has ended before"):
+            virtual.governor.on_dropped(permit, virtual.now)
+        assert virtual.slot().in_flight == virtual.governor.counts.in_flight == 0
+        assert virtual.governor.counts.dropped == 0
+
+    def test_a_doubt_about_a_permit_that_ended_stops_nothing(self) -> None:
+        virtual = Virtual(UNPACED)
+        permit = virtual.send()
+        virtual.accept(permit)
+        virtual.governor.on_doubt(permit)
+        assert virtual.hold() is None
+
+    def test_one_token_is_promised_to_one_queued_request(self) -> None:
+        virtual = Virtual(Limits(start_delay=60.0))
+        assert virtual.governor.reserve("a", 0.0) is None
+        assert virtual.governor.reserve("a", 0.0) == Hold(math.inf, Reason.DELAY)
