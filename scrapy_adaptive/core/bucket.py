@@ -43,11 +43,11 @@ class TokenBucket:
     def ready_at(self, delay: float, count: int = 1) -> float:
         """The instant from which `count` tokens are there, in monotonic seconds.
 
-        Infinity for more tokens than the bucket can hold.
+        Infinity for more tokens than the bucket can hold, unless there is no delay.
 
         **Keeps**: waiting until then admits, waiting less does not.
         """
-        if count > self.capacity:
+        if count > self.capacity and delay > 0.0:
             return math.inf
         return self._updated_at + max(0.0, count - self._tokens) * delay * self._stretch
 

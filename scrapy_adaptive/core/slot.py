@@ -112,11 +112,11 @@ class Slot:
 
         A pause that ended `FORGET_AFTER` ago with nothing to probe with is over too.
         """
-        if self.in_flight or self.reserved:
+        if self.in_flight or self.reserved or now < self._bucket.ready_at(self.delay):
             return False
         if self.phase is not Phase.CLOSED:
             return now >= self.paused_until + FORGET_AFTER
-        return now >= self._bucket.ready_at(self.delay) and self._recheck_at is None
+        return self._recheck_at is None
 
     @property
     def burst_tokens(self) -> float:
@@ -186,6 +186,8 @@ class Slot:
         self._end(permit)
         if permit.probe:
             self.phase = TABLE[self.phase, Signal.PROBE_LOST]
+        if permit.recheck and self.phase is Phase.CLOSED and self.suspects.sole is not None:
+            self._recheck_at = permit.sent_at
 
     def on_doubt(self, permit: Permit) -> None:
         """An answer that looks like a refusal has arrived: nothing leaves before the verdict."""

@@ -3,7 +3,7 @@
 Laws
 ----
 * It hears who was sent, what came back and what the site asked for, never a decision's reason.
-* What the governor may forget it forgets too, but not when the last request left.
+* What the governor may forget it forgets too; when the last request left it never forgets.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Seen:
     """The furthest instant the site asked for, or a breath after its last refusal."""
     epoch_at: float = -math.inf
     left_at: float = -math.inf
-    """The last send, remembered though the slot be forgotten, unless in a pause long over."""
+    """The last send, whether or not the slot was forgotten since."""
     sent_at: float = -math.inf
     delay: float = 0.0
     """Least seconds between two sends, when it was last looked at."""
@@ -113,19 +113,17 @@ class Observer(RuleBasedStateMachine):
         assert 0.0 <= slot.paused_until < math.inf
 
     def check_forgotten(self, key: str) -> None:
-        """A forgotten slot had nothing out and nothing promised, and owed neither delay nor pause.
+        """A forgotten slot had nothing out and nothing promised, and owed no delay and no pause.
 
         A step makes a slot before it lets time pass, so slots are forgotten as it begins.
         """
         seen, began_at = self.seen[key], self.looked_at
         assert not seen.promised
         assert not self.out_of(key)
-        if seen.paused:
-            assert began_at >= seen.quiet_until + FORGET_AFTER
-            self.seen[key] = Seen()
-            return
         if self.limits.burst == 1.0:
             assert began_at >= seen.sent_at + seen.delay
+        if seen.paused:
+            assert began_at >= seen.quiet_until + FORGET_AFTER
         self.seen[key] = Seen(left_at=seen.left_at)
 
     def check_kept(self, made: set[str]) -> None:
