@@ -81,6 +81,7 @@ class Again:
             return None
         count = self._count(request)
         if not scheduled and is_robots_txt(request) and count >= ROBOTS_REFUSALS:
+            request.meta["dont_retry"] = True
             return None
         if count > self._max_refusals:
             self._hand_over(request, count)

@@ -22,6 +22,11 @@ LAG_NOISE = 0.010
 """Seconds by which timers are late on an idle machine; what is more is our own loop's lag."""
 
 
+LOOKS = 3
+"""Passes of the event loop before ringing: one reads the sockets, the others let what was read
+get through the download handler's coroutines."""
+
+
 class Alarm:
     """Calls `ring` at the earliest instant asked for.
 
@@ -62,5 +67,12 @@ class Alarm:
         now = self._clock()
         lag = now - self._at
         self._lag, self._lag_at = (lag if lag > LAG_NOISE else 0.0), now
+        self._look(LOOKS)
+
+    def _look(self, looks: int) -> None:
+        """Let the loop read its sockets so often before ringing."""
+        if looks:
+            self._timer = call_later(0, self._look, looks - 1)
+            return
         self._timer, self._at = None, math.inf
         self._ring()

@@ -109,10 +109,18 @@ class Throttle:
         self._engage(request, key)
         if key in self._waiting or not self._try(request, key):
             await self._wait(request, key)
+            while not self._closed() and self._is_overtaken(request):
+                self._drop(request)
+                await self._wait(request, key, first=True)
         if self._closed():
             self._drop(request)
             return False
         return True
+
+    def _is_overtaken(self, request: Request) -> bool:
+        """Whether a refusal was read between the grant of a permit and this coroutine's turn."""
+        flight = self._flights.get(request)
+        return flight is not None and self.governor.is_overtaken(flight.permit, self.clock())
 
     def _closed(self) -> bool:
         return self.is_closing
@@ -144,10 +152,11 @@ class Throttle:
             self._watch.on_probe(key, request)
         return True
 
-    async def _wait(self, request: Request, key: str) -> None:
+    async def _wait(self, request: Request, key: str, *, first: bool = False) -> None:
         scheduled = self.returns.is_scheduled(request)
         deferred: Deferred[None] = Deferred()
-        self._waiting.setdefault(key, deque()).append((request, deferred))
+        queue = self._waiting.setdefault(key, deque())
+        queue.insert(0 if first else len(queue), (request, deferred))
         if not scheduled:
             self._engine.step_aside(request)
         self.rearm()

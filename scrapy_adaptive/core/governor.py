@@ -167,6 +167,10 @@ class Governor:
         """End one reservation of this slot."""
         self._slots[key].reserved -= 1
 
+    def is_overtaken(self, permit: Permit, now: float) -> bool:
+        """Whether pain came after this permit was granted: it must not be used any more."""
+        return self.is_stopped(now) or self._slots[permit.key].is_overtaken(permit)
+
     # Facts
 
     def on_answer(self, permit: Permit, answer: Answer, now: float) -> Decision:

@@ -179,6 +179,11 @@ class Slot:
         self._recheck_at = None
         return Permit(self.key, now, probe=self.phase is Phase.HALF_OPEN, recheck=recheck)
 
+    def is_overtaken(self, permit: Permit) -> bool:
+        """Whether pain, or what looks like it, came after this permit was granted."""
+        paused = self.phase is not Phase.CLOSED and not permit.probe
+        return paused or self.doubts > 0
+
     # Facts
 
     def on_lost(self, permit: Permit) -> None:

@@ -1,0 +1,176 @@
+"""A spider asked to close in the middle of a pause closes at once and loses nothing it held.
+
+Laws
+----
+* Three hosts pause, each with another kind of request held: pages, robots.txt (and the pages
+  behind it), images. A fourth is healthy, so that the crawl has something to do meanwhile.
+* When closing was asked is the instant of Scrapy's own log line.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy.http import Response
+
+from docsite.hits import Hit
+from tests.crawling import Crawl, Crawler, Reactor, RunningCrawl
+from tests.servers.origin import Answer, Origin, Visit, image, refusal, robots_txt
+from tests.spiders import UrlsSpider
+
+PAGES, ROBOTS, IMAGES, HEALTHY = ADDRESSES = ("127.1.1.1", "127.1.1.2", "127.1.1.3", "127.1.1.4")
+
+ON_WIRE = 0.05
+"""Seconds after closing was asked in which a request that had left may still arrive."""
+
+SETTINGS: dict[str, Any] = {
+    "ROBOTSTXT_OBEY": True,
+    "ADAPTIVE_START_DELAY": 0.1,
+    "CONCURRENT_REQUESTS": 32,
+    "ITEM_PIPELINES": {"scrapy.pipelines.images.ImagesPipeline": 1},
+    "LOG_FORMAT": "%(created).3f [%(name)s] %(levelname)s: %(message)s",
+}
+
+
+class GallerySpider(UrlsSpider):
+    """Each page of the first host shows an image of another."""
+
+    name = "gallery"
+
+    def __init__(self, urls: list[str | dict[str, Any]], images: str, **fields: Any) -> None:
+        super().__init__(urls, **fields)
+        self.images = images
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for item in super().parse(response):
+            if PAGES in response.url:
+                item["image_urls"] = [f"{self.images}/{response.url.rpartition('/')[2]}.png"]
+            yield item
+
+
+def some_refuse(visit: Visit) -> Answer:
+    """One host refuses all pages but its first three, one its robots.txt, one its images."""
+    address = visit.host.partition(":")[0]
+    if visit.path == "/robots.txt":
+        return refusal(retry_after=60) if address == ROBOTS else robots_txt("")
+    if address == IMAGES or (address == PAGES and visit.path not in ("/0", "/1", "/2")):
+        return refusal(retry_after=60)
+    return Answer(delay=0.2)
+
+
+def all_serve(visit: Visit) -> Answer:
+    if visit.path == "/robots.txt":
+        return robots_txt("")
+    return image() if visit.path.endswith(".png") else Answer()
+
+
+def start(
+    site: Origin, crawl: Crawler, folder: Path, **options: Any
+) -> tuple[list[str], RunningCrawl]:
+    """The URLs of a crawl of all pages, and the crawl."""
+    counts = {PAGES: 8, ROBOTS: 5, HEALTHY: 40}
+    urls = [
+        f"{site.url_at(address)}/{n}" for address, count in counts.items() for n in range(count)
+    ]
+    settings = {**SETTINGS, "IMAGES_STORE": str(folder / "images"), **options.pop("settings", {})}
+    arguments = {"urls": urls, "images": site.url_at(IMAGES)}
+    return urls, crawl.start(GallerySpider, settings, arguments=arguments, **options)
+
+
+def refusing_hosts(hits: list[Hit]) -> set[str]:
+    return {hit.host.partition(":")[0] for hit in hits if hit.status == 429}
+
+
+def assert_closed_at_once(done: Crawl, hits: list[Hit], *, reason: str) -> None:
+    """In a pause of all three hosts, in peace, and with no hit after it was asked."""
+    line = re.search(
+        rf"^(\S+) \[scrapy.core.engine\] INFO: Closing spider \({reason}\)", done.log, re.M
+    )
+    assert line is not None
+    asked_at = float(line[1])
+    assert refusing_hosts([hit for hit in hits if hit.end < asked_at]) == {PAGES, ROBOTS, IMAGES}
+    assert [hit for hit in hits if hit.start > asked_at + ON_WIRE] == []
+    assert done.ended_at - asked_at <= 1.0
+    print(f"ended {done.ended_at - asked_at:.3f} s after it was asked")
+    shown = [item["images"] for item in done.items if PAGES in item["url"]]
+    assert shown  # the images of these pages were held, and given up with the crawl
+    assert not any(shown)
+    assert done.stats["finish_reason"] == reason
+    assert not re.search(r"Traceback|Unhandled|(ERROR|CRITICAL): ", done.log)
+    assert done.stderr == ""
+    ended = sum(done.stats[f"adaptive/permits/{end}"] for end in ("measured", "ignored", "dropped"))
+    assert done.stats["adaptive/permits/granted"] == ended
+
+
+def assert_fetches_the_rest(
+    first: Crawl, urls: list[str], site: Origin, crawl: Crawler, folder: Path, **options: Any
+) -> None:
+    """A second crawl of the same job fetches what the first did not, and nothing else."""
+    site.handler = all_serve
+    before = len(site.hits())
+    second = start(site, crawl, folder, **options)[1].wait()
+    assert sorted(second.urls) == sorted(set(urls) - set(first.urls))
+    assert sorted(first.urls + second.urls) == sorted(urls)
+    assert first.lost + second.lost == []
+    served = Counter((hit.host, hit.path) for hit in site.hits() if hit.status == 200)
+    pages = {page: count for page, count in served.items() if page[1] != "/robots.txt"}
+    assert set(pages.values()) == {1}
+    assert len(site.hits()) > before
+
+
+@pytest.mark.parametrize("reactor", ["asyncio", "select", "none"])
+def test_ctrl_c_in_a_pause_ends_the_crawl_at_once_and_the_next_run_fetches_what_was_held(
+    reactor: Reactor, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    site = origin(some_refuse, addresses=ADDRESSES)
+    options: dict[str, Any] = {"reactor": reactor, "jobdir": tmp_path / "job"}
+    urls, running = start(site, crawl, tmp_path, **options)
+    running.until(lambda: refusing_hosts(site.hits()) == {PAGES, ROBOTS, IMAGES})
+    time.sleep(0.5)
+    asked_at = time.time()
+    running.interrupt()
+    first = running.wait()
+    hits = site.hits()
+    assert_closed_at_once(first, hits, reason="shutdown")
+    assert first.ended_at - asked_at <= 1.0
+    assert_fetches_the_rest(first, urls, site, crawl, tmp_path, **options)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "reason"),
+    [
+        ("CLOSESPIDER_TIMEOUT", 3, "closespider_timeout"),
+        ("CLOSESPIDER_PAGECOUNT", 16, "closespider_pagecount"),
+    ],
+)
+def test_scrapys_own_limits_end_a_crawl_in_a_pause_at_once_and_the_next_run_fetches_the_rest(
+    setting: str,
+    value: int,
+    reason: str,
+    origin: Callable[..., Origin],
+    crawl: Crawler,
+    tmp_path: Path,
+) -> None:
+    site = origin(some_refuse, addresses=ADDRESSES)
+    job = tmp_path / "job"
+    urls, running = start(site, crawl, tmp_path, jobdir=job, settings={setting: value})
+    first = running.wait()
+    assert_closed_at_once(first, site.hits(), reason=reason)
+    assert_fetches_the_rest(first, urls, site, crawl, tmp_path, jobdir=job)
+
+
+def test_a_crawl_without_a_job_drops_what_it_held(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    site = origin(some_refuse, addresses=ADDRESSES)
+    urls, running = start(site, crawl, tmp_path, settings={"CLOSESPIDER_TIMEOUT": 3})
+    done = running.wait()
+    assert_closed_at_once(done, site.hits(), reason="closespider_timeout")
+    assert done.lost == []
+    assert 0 < len(done.urls) < len(urls)

@@ -1,0 +1,110 @@
+"""What a pause stops, and for how long: one host, or with the global breaker all of them.
+
+Requests leave a tenth of a second or more apart, so that the order of events in the site's
+log does not hang on a machine's hiccups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from docsite.hits import Hit
+from tests.crawling import Crawler, Reactor
+from tests.servers.origin import Answer, Origin, Visit, refusal
+from tests.spiders import UrlsSpider
+
+GRACE = 0.010
+"""Seconds after a refusal for what was on the wire."""
+
+IN_FLIGHT = 5
+
+SLOW = 3.0
+"""Seconds of a slow answer: more than the silence after the refusal."""
+
+REFUSING, HEALTHY = "127.1.0.1", "127.1.0.2"
+
+COOLDOWN = 1.0
+
+TOLD = 2
+"""Seconds of silence that the refusing host asks for."""
+
+
+def slow_pages(visit: Visit) -> Answer:
+    """The slow pages hold on while another is refused, once."""
+    if visit.path == "/refused" and visit.count == 1:
+        return refusal()
+    return Answer(delay=SLOW if "slow" in visit.path else 0.0)
+
+
+@pytest.mark.parametrize("reactor", ["asyncio", "select", "none"])
+def test_no_request_starts_until_the_last_of_those_in_flight_at_a_trip_has_ended(
+    reactor: Reactor, origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    site = origin(slow_pages)
+    paths = [*(f"/slow/{n}" for n in range(IN_FLIGHT)), "/refused", "/last"]
+    done = crawl(
+        UrlsSpider,
+        {"ADAPTIVE_START_DELAY": 0.1, "ADAPTIVE_TARGET_CONCURRENCY": 8},
+        reactor=reactor,
+        arguments={"urls": [site.url + path for path in paths]},
+    )
+    hits = site.hits()
+    (refused,) = (hit for hit in hits if hit.status == 429)
+    before, after = hits[: IN_FLIGHT + 1], hits[IN_FLIGHT + 1 :]
+    assert [hit.path for hit in before] == paths[: IN_FLIGHT + 1]
+    assert all(hit.start < refused.end < hit.end for hit in before[:IN_FLIGHT])
+    assert sorted(hit.path for hit in after) == ["/last", "/refused"]
+    assert after[0].start >= max(hit.end for hit in before)
+    assert len(done.urls) == len(paths)
+
+
+def two_hosts(visit: Visit) -> Answer:
+    """One host refuses its third page, once; the other serves all, each in 0.3 s."""
+    refuses = visit.host.startswith(REFUSING) and visit.path == "/3"
+    if refuses and visit.count == 1:
+        return refusal(retry_after=TOLD)
+    return Answer(delay=0.3)
+
+
+def crawl_two_hosts(
+    origin: Callable[..., Origin], crawl: Crawler, reactor: Reactor = "asyncio", **settings: Any
+) -> tuple[list[Hit], Hit]:
+    """The hits of a crawl of both hosts, all of whose pages were got, and the refusal."""
+    site = origin(two_hosts, addresses=(REFUSING, HEALTHY))
+    refusing = [f"{site.url_at(REFUSING)}/{n}" for n in range(6)]
+    healthy = [f"{site.url_at(HEALTHY)}/{n}" for n in range(16)]
+    done = crawl(
+        UrlsSpider,
+        {"ADAPTIVE_START_DELAY": 0.2, **settings},
+        reactor=reactor,
+        arguments={"urls": refusing + healthy},
+    )
+    assert sorted(done.urls) == sorted(refusing + healthy)
+    hits = site.hits()
+    (refused,) = (hit for hit in hits if hit.status == 429)
+    return hits, refused
+
+
+@pytest.mark.parametrize("reactor", ["asyncio", "select", "none"])
+def test_with_one_slot_to_trip_it_the_global_breaker_stops_the_healthy_host_too(
+    reactor: Reactor, origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    settings = {"ADAPTIVE_GLOBAL_TRIP_SLOTS": 1, "ADAPTIVE_GLOBAL_COOLDOWN": COOLDOWN}
+    hits, refused = crawl_two_hosts(origin, crawl, reactor, **settings)
+    stopped_at = refused.end + GRACE
+    clear_at = max(hit.end for hit in hits if hit.start <= stopped_at)
+    after = [hit for hit in hits if hit.start > stopped_at]
+    assert any(hit.host.startswith(HEALTHY) for hit in after)
+    assert [hit for hit in after if hit.start < clear_at + COOLDOWN] == []
+
+
+def test_by_default_only_the_refusing_host_pauses(
+    origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    hits, refused = crawl_two_hosts(origin, crawl)
+    meanwhile = [hit for hit in hits if refused.end + GRACE < hit.start < refused.end + TOLD]
+    assert {hit.host for hit in meanwhile} == {refused.host.replace(REFUSING, HEALTHY)}
+    assert len(meanwhile) >= 3
