@@ -31,6 +31,10 @@ class CacheMarks:
             request.meta[CACHE_META_KEY] = True
             self._marked.add(request)
 
+    def claim(self, request: Request) -> None:
+        """The mark on it is ours: it was set before the crawl was interrupted."""
+        self._marked.add(request)
+
     def let_in(self, request: Request) -> None:
         """Take our own mark off again."""
         if request in self._marked:

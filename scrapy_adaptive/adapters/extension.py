@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from scrapy.crawler import Crawler
+    from scrapy.utils.asyncio import AsyncioLoopingCall
+    from twisted.internet.task import LoopingCall
     from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
@@ -59,7 +61,7 @@ class AdaptiveThrottle:
         assert fingerprinter is not None
         self._crawler = crawler
         self._settings = settings
-        self._summary = create_looping_call(self._on_interval)
+        self._summary: LoopingCall | AsyncioLoopingCall | None = None
         self.engine = Engine(crawler)
         self.crawl_delays = CrawlDelays(settings.robots_user_agent, settings.max_crawl_delay)
         self._watch = Watch(stats, debug=settings.debug)
@@ -133,6 +135,7 @@ class AdaptiveThrottle:
         self._watch.know_neighbours(other.throttle.governor for other in _RUNNING)
         _RUNNING.add(self)
         if self._settings.log_interval:
+            self._summary = create_looping_call(self._on_interval)
             self._summary.start(self._settings.log_interval, now=False)
 
     def _on_idle(self) -> None:
@@ -141,7 +144,7 @@ class AdaptiveThrottle:
 
     def _on_closed(self) -> None:
         _RUNNING.discard(self)
-        if self._summary.running:
+        if self._summary is not None and self._summary.running:
             self._summary.stop()
         now = time.monotonic()
         self._watch.write_stats(self.throttle.governor, now)

@@ -94,7 +94,7 @@ class Returns:
         if request is None:
             request = self._next()
             if request is not None:
-                _restore(request)
+                self._restore(request)
             elif self._waiting:
                 request = self._pop(may_probe=True)
         if request is not None:
@@ -137,7 +137,9 @@ class Returns:
             late = now >= slot.paused_until + PATIENCE
             if throttle.has_waiting(key) or not (may_probe or late):
                 return False
-        return throttle.reserve(key, self._waiting[key][0]) is None
+            return throttle.reserve(key, self._waiting[key][0]) is None
+        # Where others of its host wait at the gate already, it may as well wait among them.
+        return throttle.has_waiting(key) or throttle.reserve(key, self._waiting[key][0]) is None
 
     def next_wakeup(self, now: float) -> float:
         """The earliest instant at which the engine should ask again, in monotonic seconds."""
@@ -159,10 +161,9 @@ class Returns:
         request.dont_filter = True
         return self._enqueue(request)
 
-
-def _restore(request: Request) -> None:
-    trip = request.meta.pop(TRIP_META_KEY, None)
-    if trip is not None:
-        request.dont_filter = trip["dont_filter"]
-        if "dont_cache" in trip:
-            request.meta.pop("dont_cache", None)
+    def _restore(self, request: Request) -> None:
+        trip = request.meta.pop(TRIP_META_KEY, None)
+        if trip is not None:
+            request.dont_filter = trip["dont_filter"]
+            if "dont_cache" in trip:
+                self._throttle.cache_marks.claim(request)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_adaptive.core.limits import Limits
 
 from .errors import SettingsError
-from .values import Classifier, boolean, classifier, number, statuses, whole
+from .values import Classifier, boolean, classifier, mapping, number, statuses, whole
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -259,8 +259,10 @@ def _limits(settings: BaseSettings, spider: Spider | None, values: Mapping[str, 
 
 def _slot_limits(settings: BaseSettings, limits: Limits) -> dict[str, Limits]:
     slots: dict[str, Limits] = {}
-    for key, own in settings.getdict("DOWNLOAD_SLOTS").items():
+    given = settings.get("DOWNLOAD_SLOTS")
+    for key, value in _checked("DOWNLOAD_SLOTS", given, mapping, "a dict of slots").items():
         where = f"DOWNLOAD_SLOTS[{key!r}]"
+        own = _checked(where, value, mapping, "a dict with a delay, a concurrency or both")
         floor = own.get("delay", limits.floor)
         concurrency = own.get("concurrency", limits.concurrency)
         slots[key] = replace(

@@ -115,6 +115,8 @@ class Throttle:
         if self._closed():
             self._drop(request)
             return False
+        if self.returns.keys:
+            self.rearm()
         return True
 
     def _is_overtaken(self, request: Request) -> bool:
@@ -253,6 +255,7 @@ class Throttle:
         key = self._reserved.pop(request, None)
         if key is not None:
             self.governor.release(key)
+            self.rearm()
 
     def _settle(
         self, request: Request, flight: Flight, verdict: Verdict, response: Response | None

@@ -7,6 +7,7 @@ Laws
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,11 @@ def whole(least: int) -> Callable[[Any], int]:
         return int(found)
 
     return parse
+
+
+def mapping(value: Any) -> dict[Any, Any]:
+    """Reads a dict, or one written as JSON, as Scrapy's own `getdict` does."""
+    return dict(json.loads(value) if isinstance(value, str) else value or {})
 
 
 def statuses(value: Any) -> frozenset[int]:

@@ -1,0 +1,84 @@
+"""One page that is always refused costs its host a breath, and no other page.
+
+Where the broken page is alone at the end, its probes wait out three silences (0.25, 12 and
+62 s) before it is believed to be broken: these crawls take more than a minute, all asleep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+
+from tests.crawling import Crawl, Crawler, RunningCrawl
+from tests.servers.origin import Answer, Origin, Visit, refusal
+from tests.spiders import UrlsSpider
+
+GOOD = [f"/{n:02}" for n in range(20)]
+BREATH = 3.0
+"""Seconds that the good pages may take longer: a few gaps at half the pace and two breaths."""
+
+Place = Literal["first", "last"]
+
+
+def break_one(visit: Visit) -> Answer:
+    """/broken is refused for ever, the rest takes a tenth of a second."""
+    if visit.path == "/broken":
+        return refusal(503, delay=0.05)
+    return Answer(delay=0.1)
+
+
+def span(site: Origin) -> float:
+    """Seconds between the first and the last start of the good pages."""
+    starts = [hit.start for hit in site.hits() if hit.path != "/broken"]
+    return starts[-1] - starts[0]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Two crawls under way in one order: one meets the broken page, one has the good ones only."""
+
+    with_it: Origin
+    without_it: Origin
+    meets: RunningCrawl
+    spared: RunningCrawl
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("place", ["first", "last"])
+def test_a_broken_page_slows_its_host_by_no_more_than_a_breath(
+    place: Place, crawl: Crawler, origin: Callable[..., Origin]
+) -> None:
+    """20 pages come home about as soon as without it; the broken one ends in RetryMiddleware.
+
+    Last in first out or first in first out: the two orders run side by side.
+    """
+    paths = ["/broken", *GOOD] if place == "first" else [*GOOD, "/broken"]
+
+    def start(site: Origin, order: str, paths: list[str]) -> RunningCrawl:
+        settings: dict[str, Any] = {
+            "SCHEDULER_MEMORY_QUEUE": f"scrapy.squeues.{order}MemoryQueue",
+            "ADAPTIVE_START_DELAY": 0.2,
+        }
+        arguments = {"urls": [site.url + path for path in paths]}
+        return crawl.start(UrlsSpider, settings, arguments=arguments, timeout=150)
+
+    def try_order(order: str) -> Trial:
+        sites = origin(break_one), origin(break_one)
+        return Trial(*sites, start(sites[0], order, paths), start(sites[1], order, GOOD))
+
+    for trial in [try_order("Lifo"), try_order("Fifo")]:
+        assert len(trial.spared.wait().urls) == len(GOOD)
+        assert_only_the_broken_page_is_lost(trial.meets.wait(), trial.with_it)
+        assert span(trial.with_it) <= span(trial.without_it) + BREATH
+
+
+def assert_only_the_broken_page_is_lost(done: Crawl, site: Origin) -> None:
+    """Each good page was asked for once; RetryMiddleware gave the other up."""
+    assert sorted(done.urls) == [site.url + path for path in GOOD]
+    assert done.lost == [f"{site.url}/broken"]
+    assert done.stats["retry/max_reached"] == 1
+    assert f"Gave up retrying <GET {site.url}/broken>" in done.log
+    assert sorted(hit.path for hit in site.hits() if hit.path != "/broken") == GOOD

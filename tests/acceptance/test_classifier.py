@@ -1,0 +1,143 @@
+"""The user's classifier has the last word on what an answer meant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from scrapy.http import Response, TextResponse
+
+from docsite.hits import rude_hits
+from scrapy_adaptive import Outcome
+from tests.acceptance.test_filters import MetaSpider
+from tests.crawling import Crawler, Reactor
+from tests.servers.origin import Answer, Origin, Visit, gzipped, refusal
+from tests.spiders import UrlsSpider
+
+QUICK = {"ADAPTIVE_START_DELAY": 0.05, "ADAPTIVE_TARGET_CONCURRENCY": 4}
+MAXLAG = '{"error": {"code": "maxlag", "info": "Waiting for a database server: 7 s lagged"}}'
+SILENCE = 1
+"""Seconds that the lagging wiki asks for."""
+
+
+def captcha_is_a_refusal(response: Response) -> Outcome | None:
+    """Reads the text, so it must be decoded."""
+    assert isinstance(response, TextResponse)
+    return Outcome.REFUSED if "are you a robot" in response.text else None
+
+
+def maxlag_is_a_refusal(response: Response) -> Outcome | None:
+    """As MediaWiki asks for: a 200 whose body is an error."""
+    assert isinstance(response, TextResponse)
+    error = response.json().get("error", {})
+    return Outcome.REFUSED if error.get("code") == "maxlag" else None
+
+
+def all_is_well(response: Response) -> Outcome:
+    """A 503 is how this site says that it has nothing."""
+    return Outcome.ACCEPTED
+
+
+def odd_pages_raise(response: Response) -> Outcome | None:
+    """Two kinds of errors."""
+    n = int(response.url[-1])
+    if n % 2:
+        raise {1: KeyError, 3: ValueError}.get(n, ValueError)("classifier\nin trouble")
+    return None
+
+
+def rubbish(response: Response) -> object:
+    """Neither an Outcome nor None."""
+    return "refused"
+
+
+def pages(site: Origin, count: int = 6) -> list[str]:
+    return [f"{site.url}/{n}" for n in range(count)]
+
+
+@pytest.mark.parametrize("reactor", ["asyncio", "select", "none"])
+def test_a_captcha_is_fetched_again_later(
+    reactor: Reactor, crawl: Crawler, origin: Callable[..., Origin]
+) -> None:
+    """The body is compressed and the status 200: every page comes home, none as a captcha."""
+
+    def captcha_once(visit: Visit) -> Answer:
+        if visit.path == "/2" and visit.count == 1:
+            return gzipped("<html>are you a robot?</html>")
+        return gzipped("<html>a page</html>")
+
+    site = origin(captcha_once)
+    settings = {**QUICK, "ADAPTIVE_CLASSIFIER": captcha_is_a_refusal}
+    done = crawl(UrlsSpider, settings, reactor=reactor, arguments={"urls": pages(site)})
+    assert sorted(done.urls) == pages(site)
+    assert {item["body_start"] for item in done.items} == {"<html>a page</html>"}
+    assert done.stats["adaptive/refusals"] == done.stats["adaptive/trips"] == 1
+    assert len(site.hits()) == 7
+
+
+def test_a_refusal_may_be_called_a_page(crawl: Crawler, origin: Callable[..., Origin]) -> None:
+    """The spider gets the 503 that its classifier accepts, and nothing pauses."""
+    site = origin(lambda visit: Answer(503))
+    settings = {**QUICK, "ADAPTIVE_CLASSIFIER": all_is_well, "RETRY_ENABLED": False}
+    done = crawl(MetaSpider, settings, arguments={"urls": pages(site)})
+    assert sorted(item["url"] for item in done.items) == pages(site)
+    assert {item["status"] for item in done.items} == {503}
+    assert done.stats["adaptive/trips"] == done.stats["adaptive/refusals"] == 0
+    assert done.stats["adaptive/time_paused"] == 0
+    assert len(site.hits()) == 6
+
+
+@pytest.mark.parametrize(
+    ("classifier", "kinds", "count"),
+    [(odd_pages_raise, {"KeyError", "ValueError"}, 4), (rubbish, {"TypeError"}, 8)],
+    ids=["raises", "returns rubbish"],
+)
+def test_a_classifier_in_trouble_leaves_the_word_to_the_status(
+    classifier: Callable[[Response], object],
+    kinds: set[str],
+    count: int,
+    crawl: Crawler,
+    origin: Callable[..., Origin],
+) -> None:
+    """Its error is logged once per kind and counted each time; refusals are still refusals."""
+
+    def refuse_two(visit: Visit) -> Answer:
+        refused = visit.path in ("/1", "/2") and visit.count == 1
+        return refusal(retry_after=0) if refused else Answer()
+
+    site = origin(refuse_two)
+    settings = {**QUICK, "ADAPTIVE_CLASSIFIER": classifier}
+    done = crawl(UrlsSpider, settings, arguments={"urls": pages(site)})
+    assert sorted(done.urls) == pages(site)
+    assert {item["status"] for item in done.items} == {200}
+    assert done.stats["adaptive/classifier_errors"] == count
+    errors = [line for line in done.log.splitlines() if " ERROR: " in line]
+    logged = Counter(kind for kind in kinds for line in errors if f"raised {kind} on" in line)
+    assert logged == Counter(kinds)
+    assert len(errors) == len(kinds)
+    assert done.stats["adaptive/refusals"] == 2
+
+
+def test_a_wiki_that_lags_is_left_alone_for_as_long_as_it_asks(
+    crawl: Crawler, origin: Callable[..., Origin]
+) -> None:
+    """MediaWiki's maxlag: status 200, Retry-After, and an error in the body."""
+
+    def lag(visit: Visit) -> Answer:
+        if visit.path == "/2" and visit.count == 1:
+            headers = {"Retry-After": str(SILENCE), "X-Database-Lag": "7"}
+            return Answer(200, MAXLAG, {**headers, "Content-Type": "application/json"})
+        return Answer(200, '{"query": {}}', {"Content-Type": "application/json"})
+
+    site = origin(lag)
+    settings = {**QUICK, "ADAPTIVE_CLASSIFIER": maxlag_is_a_refusal, "CONCURRENT_REQUESTS": 1}
+    done = crawl(UrlsSpider, settings, arguments={"urls": pages(site)})
+    assert sorted(done.urls) == pages(site)
+    assert {item["body_start"] for item in done.items} == {'{"query": {}}'}
+    hits = site.hits()
+    lagged = next(hit for hit in hits if hit.retry_after)
+    assert len(hits) == 7
+    assert list(rude_hits(hits, refusal_codes=frozenset({200}), silence=0.0)) == []
+    assert [b.start - a.end >= SILENCE for a, b in pairwise(hits) if a is lagged] == [True]

@@ -1,0 +1,57 @@
+"""`fetch`, `view`, `shell` and `parse` show a refusal at once: their user waits for one answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.project import ADDON, Project
+from tests.servers.origin import Origin, Visit, refusal
+
+SILENCE = 40
+"""Seconds that the site asks for: what waits for them is caught by the bound."""
+
+BOUND = 20
+"""Seconds within which a command has to be done, its start included."""
+
+COMMANDS = {
+    "fetch": (["fetch"], "refused"),
+    "fetch --headers": (["fetch", "--headers"], "< Retry-After: 40"),
+    "view": (["view"], "Crawled (429)"),
+    "shell": (["shell", "-c", "'status', response.status"], "('status', 429)"),
+    "parse": (["parse", "--spider", "one", "--callback", "parse"], "'status': 429"),
+}
+"""Arguments, and what the user is shown."""
+
+
+def refuse(visit: Visit) -> object:
+    return refusal(retry_after=SILENCE)
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+@pytest.mark.parametrize("reactor", ["with a reactor", "without one"])
+def test_the_refusal_is_shown_at_once(
+    command: str, reactor: str, tmp_path: Path, origin: Callable[..., Origin]
+) -> None:
+    """One hit, no waiting, no retry."""
+    site = origin(refuse)
+    lines = [ADDON, *(["TWISTED_REACTOR_ENABLED = False"] if reactor == "without one" else [])]
+    arguments, shown = COMMANDS[command]
+    started_at = time.monotonic()
+    done = Project.make(tmp_path, site.url, *lines).scrapy(*arguments, f"{site.url}/page")
+    assert time.monotonic() - started_at < BOUND
+    assert shown in done.stdout
+    assert "Traceback" not in done.stdout
+    assert [hit.path for hit in site.hits()] == ["/page"]
+
+
+def test_crawl_waits_the_refusal_out_instead(tmp_path: Path, origin: Callable[..., Origin]) -> None:
+    """The same project and site: a crawl brings the page."""
+    site = origin(lambda visit: refusal(retry_after=1) if visit.count == 1 else refusal(200))
+    done = Project.make(tmp_path, site.url, ADDON).scrapy("crawl", "one")
+    assert done.returncode == 0
+    assert "{'status': 200, 'body': 'refused'}" in done.stdout
+    assert len(site.hits()) == 2

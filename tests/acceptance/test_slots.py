@@ -1,0 +1,143 @@
+"""Scrapy's own settings and meta keys keep their meaning; the site's log is the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from statistics import mean, median
+from typing import Any
+
+import pytest
+
+from docsite.hits import Hit
+from tests.crawling import Crawler
+from tests.servers.origin import Answer, Origin, Visit, refusal
+from tests.spiders import UrlsSpider
+
+HERE, THERE = "127.1.0.1", "127.1.0.2"
+EAGER = {"ADAPTIVE_START_DELAY": 0.01, "ADAPTIVE_TARGET_CONCURRENCY": 8}
+"""Would keep eight requests in flight."""
+
+
+def slow(visit: Visit) -> Answer:
+    return Answer(delay=0.3)
+
+
+def hits_at(site: Origin, address: str) -> list[Hit]:
+    return [hit for hit in site.hits() if hit.host.startswith(address)]
+
+
+def assert_apart(hits: Sequence[Hit], delay: float) -> None:
+    """`delay` seconds lie between starts, but that one held up on the wire is near the next."""
+    gaps = [later.start - earlier.start for earlier, later in pairwise(hits)]
+    assert mean(gaps) >= 0.98 * delay
+    assert median(gaps) >= 0.9 * delay
+
+
+def most_in_flight(hits: Sequence[Hit]) -> int:
+    """Most requests in service at once."""
+    return max(sum(other.start <= hit.start < other.end for other in hits) for hit in hits)
+
+
+def urls(site: Origin, *addresses: str, count: int = 8) -> list[str]:
+    return [f"{site.url_at(address)}/{n}" for n in range(count) for address in addresses]
+
+
+def with_meta(urls: Sequence[str], **meta: Any) -> list[dict[str, Any]]:
+    return [{"url": url, "meta": dict(meta)} for url in urls]
+
+
+def test_download_slots_bound_their_slots(crawl: Crawler, origin: Callable[..., Origin]) -> None:
+    """A delay of one slot, a concurrency of the other: each is obeyed, neither leaks."""
+    site = origin(slow, addresses=[HERE, THERE])
+    slots = {HERE: {"delay": 0.4}, THERE: {"concurrency": 2}}
+    crawl(
+        UrlsSpider,
+        {**EAGER, "DOWNLOAD_SLOTS": slots},
+        arguments={"urls": urls(site, HERE, THERE)},
+    )
+    assert_apart(hits_at(site, HERE), 0.4)
+    assert most_in_flight(hits_at(site, THERE)) == 2
+
+
+def test_a_slot_that_the_user_named_is_bounded_as_download_slots_say(
+    crawl: Crawler, origin: Callable[..., Origin]
+) -> None:
+    """Requests to two hosts share the slot `both` and its delay."""
+    site = origin(addresses=[HERE, THERE])
+    crawl(
+        UrlsSpider,
+        {**EAGER, "DOWNLOAD_SLOTS": {"both": {"delay": 0.3}}},
+        arguments={"urls": with_meta(urls(site, HERE, THERE, count=4), download_slot="both")},
+    )
+    assert len(site.hits()) == 8
+    assert_apart(site.hits(), 0.3)
+
+
+def test_download_delay_is_a_floor(crawl: Crawler, origin: Callable[..., Origin]) -> None:
+    """However quick the site is; and no jitter goes below it."""
+    site = origin()
+    pages = urls(site, site.addresses[0])
+    crawl(UrlsSpider, {**EAGER, "DOWNLOAD_DELAY": 0.3}, arguments={"urls": pages})
+    assert_apart(site.hits(), 0.3)
+
+
+def test_concurrent_requests_per_domain_is_a_cap(
+    crawl: Crawler, origin: Callable[..., Origin]
+) -> None:
+    """It is reached and never passed."""
+    site = origin(slow)
+    settings = {**EAGER, "CONCURRENT_REQUESTS_PER_DOMAIN": 3}
+    crawl(UrlsSpider, settings, arguments={"urls": urls(site, site.addresses[0], count=12)})
+    assert most_in_flight(site.hits()) == 3
+
+
+def test_who_opts_out_waits_for_nothing(crawl: Crawler, origin: Callable[..., Origin]) -> None:
+    """Not for the pace, not for a pause of the host, which a hit of its own does not make."""
+
+    def refuse_some(visit: Visit) -> Answer:
+        if visit.path == "/paced":
+            return refusal(retry_after=6) if visit.count == 1 else Answer()
+        return refusal(delay=0.5) if visit.path == "/3" and visit.count == 1 else Answer(delay=0.5)
+
+    site = origin(refuse_some)
+    free = with_meta(urls(site, site.addresses[0]), adaptive_dont_throttle=True)
+    paced = {"url": f"{site.url}/paced"}
+    settings = {"CONCURRENT_REQUESTS_PER_DOMAIN": 2, "CONCURRENT_REQUESTS": 4}
+    done = crawl(UrlsSpider, settings, arguments={"urls": [paced, *free]})
+    assert len(done.urls) == 9
+    assert done.stats["adaptive/permits/granted"] == 2
+    assert done.stats["adaptive/trips"] == 1
+    assert done.stats["retry/reason_count/429 Unknown Status"] == 1
+    first, *others, last = [hit.path for hit in site.hits()]
+    assert (first, len(others), last) == ("/paced", 9, "/paced")
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_a_latency_that_is_not_to_be_learned_is_not(
+    learns: bool, crawl: Crawler, origin: Callable[..., Origin]
+) -> None:
+    """`autothrottle_dont_adjust_delay`: the pace stays where it was, all else is as ever."""
+    site = origin(lambda visit: Answer(delay=0.6))
+    meta = {} if learns else {"autothrottle_dont_adjust_delay": True}
+    done = crawl(
+        UrlsSpider,
+        {"ADAPTIVE_START_DELAY": 0.15},
+        arguments={"urls": with_meta(urls(site, site.addresses[0]), **meta)},
+    )
+    later = site.hits()[5:]
+    assert most_in_flight(later) == (1 if learns else 3)
+    assert done.stats["adaptive/permits/measured"] == 8
+
+
+def test_a_refusal_of_a_latency_that_is_not_to_be_learned_is_still_pain(
+    crawl: Crawler, origin: Callable[..., Origin]
+) -> None:
+    """`autothrottle_dont_adjust_delay` is no opt-out."""
+    site = origin(lambda visit: refusal(retry_after=1) if visit.total == 1 else Answer())
+    pages = with_meta(urls(site, site.addresses[0], count=3), autothrottle_dont_adjust_delay=True)
+    done = crawl(UrlsSpider, {"ADAPTIVE_START_DELAY": 0.1}, arguments={"urls": pages})
+    assert len(done.urls) == 3
+    assert done.stats["adaptive/trips"] == done.stats["adaptive/requeued"] == 1
+    first, second, *_ = site.hits()
+    assert second.start - first.end >= 1

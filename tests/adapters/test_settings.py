@@ -1,0 +1,216 @@
+"""A bad setting is refused before anything is sent, in words that name what is allowed."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Spider
+from scrapy.settings import Settings
+
+from scrapy_adaptive import SettingsError
+from scrapy_adaptive.adapters.settings import SETTINGS, read_settings
+from tests.acceptance.project import ADDON, Project
+from tests.crawling import REACTORS, ROOT, Reactor
+from tests.servers.origin import Origin
+
+NUMBER = ("soon", [1], -1, math.nan, math.inf, True)
+"""What is wrong for every number that is 0 or more."""
+
+WHOLE = (*NUMBER, 0, 1.5)
+SWITCH = ("maybe", 2, -1, math.nan, [True])
+
+BAD: dict[str, tuple[Any, ...]] = {
+    "ADAPTIVE_ENABLED": SWITCH,
+    "ADAPTIVE_START_DELAY": NUMBER,
+    "ADAPTIVE_MAX_DELAY": (*NUMBER, 0),
+    "ADAPTIVE_TARGET_CONCURRENCY": (*NUMBER, 0),
+    "ADAPTIVE_BURST": WHOLE,
+    "ADAPTIVE_REFUSAL_CODES": (
+        "many",
+        "429;503",
+        429,
+        [-429],
+        [399],
+        [1000],
+        [429.5],
+        [math.nan],
+        [True],
+        [None],
+    ),
+    "ADAPTIVE_BACKOFF_RATIO": (*NUMBER, 0, 1, 1.5),
+    "ADAPTIVE_MAX_REFUSALS": WHOLE,
+    "ADAPTIVE_CLASSIFIER": ("no.such.thing", "os.nothing", "os.sep", "os", 5, -1, math.nan, [len]),
+    "ADAPTIVE_GLOBAL_TRIP_SLOTS": WHOLE,
+    "ADAPTIVE_GLOBAL_WINDOW": (*NUMBER, 0),
+    "ADAPTIVE_GLOBAL_COOLDOWN": NUMBER,
+    "ADAPTIVE_GLOBAL_RATE": NUMBER,
+    "ADAPTIVE_MAX_CRAWL_DELAY": NUMBER,
+    "ADAPTIVE_MAX_SLOTS": WHOLE,
+    "ADAPTIVE_DEBUG": SWITCH,
+    "ADAPTIVE_LOG_INTERVAL": NUMBER,
+}
+"""Wrong type, negative, not a number, out of range, unknown import path: for each setting."""
+
+BAD_SLOTS: dict[str, Any] = {
+    "a slot that is text": {"a": "fast"},
+    "a slot that is no mapping": {"a": 3},
+    "a delay that is no number": {"a": {"delay": "soon"}},
+    "a negative delay": {"a": {"delay": -1}},
+    "a delay of NaN": {"a": {"delay": math.nan}},
+    "no concurrency": {"a": {"concurrency": 0}},
+    "half a request": {"a": {"concurrency": 1.5}},
+}
+
+SHELL_CASES: dict[str, str] = {
+    **{name: str(values[0]) for name, values in BAD.items()},
+    "ADAPTIVE_BRUST": "3",
+    "DOWNLOAD_DELAY": "soon",
+    "DOWNLOAD_SLOTS": '{"a": {"delay": -1}}',
+    "CONCURRENT_REQUESTS_PER_DOMAIN": "0",
+}
+"""What is set with -s under a real `scrapy crawl`."""
+
+RUNNERS = {
+    "AsyncCrawlerRunner": """\
+async def main():
+    try:
+        await AsyncCrawlerRunner({**settings, "TWISTED_REACTOR_ENABLED": False}).crawl(One)
+    except SettingsError as error:
+        print("caught", error)
+asyncio.run(main())
+""",
+    "CrawlerRunner": """\
+install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
+def main(reactor):
+    crawl = CrawlerRunner(settings).crawl(One)
+    return crawl.addErrback(lambda failure: print("caught", failure.trap(SettingsError)))
+from twisted.internet.task import react
+react(main)
+""",
+}
+
+RUNNER_SCRIPT = """\
+import asyncio
+from scrapy import Spider
+from scrapy.crawler import AsyncCrawlerRunner, CrawlerRunner
+from scrapy.utils.reactor import install_reactor
+from scrapy_adaptive import SettingsError
+class One(Spider):
+    name = "one"
+    start_urls = [{url!r}]
+settings = {{"ADDONS": {{"scrapy_adaptive.Addon": 500}}, "ADAPTIVE_BURST": "x"}}
+{body}
+"""
+
+
+def refused(settings: dict[str, Any], spider: Spider | None = None) -> SettingsError:
+    """The error that these settings are refused with."""
+    with pytest.raises(SettingsError) as caught:
+        read_settings(Settings(settings), spider)
+    return caught.value
+
+
+def case_id(value: object) -> str:
+    return value if isinstance(value, str) and value.isupper() else repr(value)
+
+
+def test_every_setting_has_bad_cases() -> None:
+    """A new setting is not done before its bad values are known here."""
+    assert {setting.name for setting in SETTINGS} == set(BAD)
+    assert all(BAD.values())
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_every_default_is_allowed(setting: Any) -> None:
+    """Set by hand, a default is as good as left out."""
+    with_it = read_settings(Settings({setting.name: setting.default}))
+    assert with_it == read_settings(Settings())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [(name, value) for name, values in BAD.items() for value in values],
+    ids=case_id,
+)
+def test_a_bad_value_is_refused_by_name_value_and_what_is_allowed(name: str, value: Any) -> None:
+    """One typed error whose text is one line."""
+    allowed = {setting.name: setting.allowed for setting in SETTINGS}[name]
+    error = refused({name: value})
+    assert error.name == name
+    assert error.value is value or error.value == value
+    assert allowed in error.allowed
+    assert str(error) == f"{name} = {value!r}: {error.allowed}"
+    assert "\n" not in str(error)
+
+
+def test_a_name_nobody_knows_is_refused_with_the_one_that_was_meant() -> None:
+    """A typo must not leave a crawl without what the user asked for."""
+    error = refused({"ADAPTIVE_BRUST": 3})
+    assert (error.name, error.value) == ("ADAPTIVE_BRUST", 3)
+    assert "ADAPTIVE_BURST" in error.allowed
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("DOWNLOAD_DELAY", value) for value in ("soon", [1], -1, math.nan, math.inf)),
+        *(("CONCURRENT_REQUESTS_PER_DOMAIN", value) for value in ("many", 0, -1, 1.5, [1])),
+    ],
+    ids=case_id,
+)
+def test_bad_settings_of_scrapy_are_refused_too(name: str, value: Any) -> None:
+    """Where they bound the pace: Scrapy itself would crawl on, or hang."""
+    error = refused({name: value})
+    assert (error.name, repr(error.value)) == (name, repr(value))
+
+
+@pytest.mark.parametrize("slots", BAD_SLOTS.values(), ids=BAD_SLOTS.keys())
+def test_bad_download_slots_are_refused(slots: Any) -> None:
+    """Naming the slot. What is no dict at all Scrapy refuses by itself, before any add-on."""
+    error = refused({"DOWNLOAD_SLOTS": slots})
+    assert error.name.startswith("DOWNLOAD_SLOTS['a']")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reactor"),
+    [
+        (name, value, reactor)
+        for (name, value), reactor in zip(SHELL_CASES.items(), cycle(REACTORS), strict=False)
+    ],
+    ids=case_id,
+)
+def test_scrapy_crawl_ends_in_one_line_and_sends_nothing(
+    name: str, value: str, reactor: Reactor, tmp_path: Path, origin: Callable[..., Origin]
+) -> None:
+    """No traceback, a failing exit code, no hit; the reactors take turns over the settings."""
+    site = origin()
+    project = Project.make(tmp_path, site.url, ADDON)
+    choice = [f"-s{key}={chosen}" for key, chosen in REACTORS[reactor].items()]
+    done = project.scrapy("crawl", "one", f"-s{name}={value}", *choice)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stdout
+    lines = [line for line in done.stdout.splitlines() if name in line]
+    assert len(lines) == 1, done.stdout
+    assert site.hits() == []
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_a_runner_of_scripts_gets_the_typed_error(
+    runner: str, origin: Callable[..., Origin]
+) -> None:
+    """`crawl()` raises it, or fails with it."""
+    site = origin()
+    script = RUNNER_SCRIPT.format(url=site.url, body=RUNNERS[runner])
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=30
+    )
+    assert "caught" in done.stdout, done.stderr
+    assert "Traceback" not in done.stderr
+    assert site.hits() == []
