@@ -2,13 +2,16 @@
 
 Laws
 ----
-* At most one timer is armed; it is re-armed only to an earlier instant. One that rings too
-  early finds nothing to do and is armed again.
+* Each slot has at most one instant at which it wants to be woken; the latest word holds.
+* At most one timer is armed, for the earliest of them, and it is re-armed only to an earlier
+  instant: one that rings too early finds nothing to do and is armed again.
+* Arming costs O(log slots).
 * How late it rings is the lag of our own event loop, which no site is charged with.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -21,40 +24,48 @@ if TYPE_CHECKING:
 LAG_NOISE = 0.010
 """Seconds by which timers are late on an idle machine; what is more is our own loop's lag."""
 
-
 LOOKS = 3
 """Passes of the event loop before ringing: one reads the sockets, the others let what was read
 get through the download handler's coroutines."""
 
 
 class Alarm:
-    """Calls `ring` at the earliest instant asked for.
+    """Wakes slots at the instants they asked for.
 
     Args:
-        ring: called without arguments.
+        ring: called with the keys of the slots whose instant has come.
         clock: monotonic seconds.
     """
 
-    def __init__(self, ring: Callable[[], None], clock: Callable[[], float]) -> None:
+    def __init__(self, ring: Callable[[list[str]], None], clock: Callable[[], float]) -> None:
         self._ring = ring
         self._clock = clock
+        self._wanted: dict[str, float] = {}
+        self._heap: list[tuple[float, str]] = []
         self._timer: CallLaterResult | None = None
         self._at = math.inf
         self._lag = 0.0
         self._lag_at = -math.inf
 
-    def arm(self, at: float) -> None:
-        """Ring at `at` (monotonic seconds) or earlier; an instant gone by means "as soon as the
-        event loop has read its sockets"."""
-        if at >= self._at:
+    def arm(self, key: str, at: float) -> None:
+        """Wake this slot at `at` (monotonic seconds), and at no other instant.
+
+        An instant gone by means "as soon as the event loop has read its sockets"; infinity
+        means not at all.
+        """
+        if self._wanted.get(key, math.inf) == at:
             return
-        self.cancel()
-        now = self._clock()
-        self._at = max(at, now)
-        self._timer = call_later(self._at - now, self._on_timer)
+        if at == math.inf:
+            del self._wanted[key]
+            return
+        self._wanted[key] = at
+        heapq.heappush(self._heap, (at, key))
+        self._set(at)
 
     def cancel(self) -> None:
-        """Ring no more, until armed again."""
+        """Wake nobody any more."""
+        self._wanted.clear()
+        self._heap.clear()
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._at = None, math.inf
@@ -62,6 +73,15 @@ class Alarm:
     def lag_since(self, instant: float) -> float:
         """Seconds by which the loop was late, as far as a timer has shown it since then."""
         return self._lag if self._lag_at >= instant else 0.0
+
+    def _set(self, at: float) -> None:
+        if at >= self._at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        now = self._clock()
+        self._at = max(at, now)
+        self._timer = call_later(self._at - now, self._on_timer)
 
     def _on_timer(self) -> None:
         now = self._clock()
@@ -75,4 +95,15 @@ class Alarm:
             self._timer = call_later(0, self._look, looks - 1)
             return
         self._timer, self._at = None, math.inf
-        self._ring()
+        self._ring(self._due(self._clock()))
+        if self._heap:
+            self._set(self._heap[0][0])
+
+    def _due(self, now: float) -> list[str]:
+        due = []
+        while self._heap and self._heap[0][0] <= now:
+            at, key = heapq.heappop(self._heap)
+            if self._wanted.get(key) == at:
+                del self._wanted[key]
+                due.append(key)
+        return due

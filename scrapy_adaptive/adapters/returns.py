@@ -37,6 +37,8 @@ class Returns:
     def __init__(self, throttle: Throttle) -> None:
         self._throttle = throttle
         self._waiting: dict[str, deque[Request]] = {}
+        self._ripe: dict[str, None] = {}
+        """Slots whose instant has come, who waited longest first."""
         self._expected: set[Request] = set()
         self._scheduled: set[Request] = set()
         self._closing = False
@@ -44,6 +46,11 @@ class Returns:
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
+
+    @property
+    def is_ripe(self) -> bool:
+        """Whether the engine should ask for one of these requests."""
+        return bool(self._ripe)
 
     @property
     def keys(self) -> list[str]:
@@ -85,17 +92,17 @@ class Returns:
         key = self._throttle.key_of(request)
         assert key is not None
         self._waiting.setdefault(key, deque()).append(request)
-        self._throttle.rearm()
+        self._throttle.rearm(key)
         return True
 
     def next_request(self) -> Request | None:
         """A request whose slot may send now, else the scheduler's next."""
-        request = self._pop(may_probe=False) if self._waiting else None
+        request = self._pop(may_probe=False) if self._ripe else None
         if request is None:
             request = self._next()
             if request is not None:
                 self._restore(request)
-            elif self._waiting:
+            elif self._ripe:
                 request = self._pop(may_probe=True)
         if request is not None:
             self._scheduled.add(request)
@@ -113,6 +120,7 @@ class Returns:
     def give_back_all(self) -> None:
         """From now on everything goes to the scheduler."""
         self._closing = True
+        self._ripe.clear()
         while self._waiting:
             _, queue = self._waiting.popitem()
             for request in queue:
@@ -120,38 +128,59 @@ class Returns:
 
     # Inside
 
+    def ripe_at(self, key: str, now: float) -> float:
+        """The instant at which this slot's requests may leave.
+
+        Infinity where none wait, where they may leave already, and in a pause that another
+        request of the host, one at the gate, will probe.
+        """
+        if key not in self._waiting or key in self._ripe:
+            return math.inf
+        if self._throttle.has_waiting(key):
+            return now if self._is_closed(key) else math.inf
+        hold = self._throttle.governor.ready_at(key, now, reserved=True)
+        return now if hold is None else hold.until
+
+    def on_due(self, key: str) -> None:
+        """The instant of this slot has come."""
+        if key in self._waiting:
+            self._ripe[key] = None
+
     def _pop(self, *, may_probe: bool) -> Request | None:
-        for key, queue in self._waiting.items():
-            if self._may_leave(key, may_probe=may_probe):
-                request = queue.popleft()
-                if not queue:
-                    del self._waiting[key]
-                return request
+        for key in list(self._ripe):
+            queue = self._waiting[key]
+            if not self._may_leave(key, queue[0], may_probe=may_probe):
+                continue
+            request = queue.popleft()
+            del self._ripe[key]
+            if not queue:
+                del self._waiting[key]
+            self._throttle.rearm(key)
+            return request
         return None
 
-    def _may_leave(self, key: str, *, may_probe: bool) -> bool:
+    def _may_leave(self, key: str, request: Request, *, may_probe: bool) -> bool:
         throttle = self._throttle
-        now = throttle.clock()
-        slot = throttle.governor.slot(key, now)
-        if slot.phase is not Phase.CLOSED:
-            late = now >= slot.paused_until + PATIENCE
-            if throttle.has_waiting(key) or not (may_probe or late):
-                return False
-            return throttle.reserve(key, self._waiting[key][0]) is None
-        # Where others of its host wait at the gate already, it may as well wait among them.
-        return throttle.has_waiting(key) or throttle.reserve(key, self._waiting[key][0]) is None
+        if throttle.has_waiting(key):
+            # Where others of its host wait at the gate for their turn, so may this one.
+            leaves = self._is_closed(key)
+        elif self._is_closed(key) or may_probe or self._is_overdue(key):
+            leaves = throttle.reserve(key, request) is None
+        else:
+            return False
+        if not leaves:
+            del self._ripe[key]
+            throttle.rearm(key)
+        return leaves
 
-    def next_wakeup(self, now: float) -> float:
-        """The earliest instant at which the engine should ask again, in monotonic seconds."""
-        return min((self._ripe_at(key, now) for key in self._waiting), default=math.inf)
+    def _is_closed(self, key: str) -> bool:
+        throttle = self._throttle
+        return throttle.governor.slot(key, throttle.clock()).phase is Phase.CLOSED
 
-    def _ripe_at(self, key: str, now: float) -> float:
-        governor = self._throttle.governor
-        hold = governor.ready_at(key, now, reserved=True)
-        if hold is not None:
-            return hold.until
-        late_at = governor.slot(key, now).paused_until + PATIENCE
-        return late_at if late_at > now else math.inf
+    def _is_overdue(self, key: str) -> bool:
+        """Whether the pause has been over for a while and nothing else has come to probe."""
+        now = self._throttle.clock()
+        return now >= self._throttle.governor.slot(key, now).paused_until + PATIENCE
 
     def _give_back(self, request: Request) -> bool:
         trip = {"dont_filter": request.dont_filter}

@@ -5,7 +5,7 @@ Laws
 * Every request past the gate has one permit; it ends when its answer is judged, or at the
   latest when the request has left all downloader middlewares.
 * Requests of a slot that wait go first come, first served, but for probes and rechecks.
-* After every fact the alarm is armed for the earliest instant at which anything may move.
+* After every fact the alarm is armed for the earliest instant at which the slot may move.
 * Once the spider is asked to close, nothing more passes.
 """
 
@@ -116,7 +116,7 @@ class Throttle:
             self._drop(request)
             return False
         if self.returns.keys:
-            self.rearm()
+            self.rearm(key)
         return True
 
     def _is_overtaken(self, request: Request) -> bool:
@@ -161,7 +161,7 @@ class Throttle:
         queue.insert(0 if first else len(queue), (request, deferred))
         if not scheduled:
             self._engine.step_aside(request)
-        self.rearm()
+        self.rearm(key)
         try:
             await maybe_deferred_to_future(deferred)
         finally:
@@ -244,18 +244,19 @@ class Throttle:
             return
         end = self.governor.on_ignored if flight.on_wire else self.governor.on_dropped
         end(flight.permit, self.clock())
-        self.rearm()
+        self._on_ended(flight.permit.key)
 
     def _drop(self, request: Request) -> None:
         flight = self._flights.pop(request, None)
         if flight is not None:
             self.governor.on_dropped(flight.permit, self.clock())
+            self._on_ended(flight.permit.key)
 
     def _release(self, request: Request) -> None:
         key = self._reserved.pop(request, None)
         if key is not None:
             self.governor.release(key)
-            self.rearm()
+            self.rearm(key)
 
     def _settle(
         self, request: Request, flight: Flight, verdict: Verdict, response: Response | None
@@ -275,7 +276,7 @@ class Throttle:
         flight.outcome = verdict.outcome
         flight.decision = self.governor.on_answer(flight.permit, answer, now)
         self._watch.on_decision(slot, flight, request, response, now)
-        self.rearm()
+        self._on_ended(key)
 
     def _latency(self, request: Request, permit: Permit) -> float:
         """AutoThrottle's measure, or our own where the handler gives none; never our own lag."""
@@ -287,25 +288,34 @@ class Throttle:
 
     # Time
 
-    def rearm(self) -> None:
-        """Arm the alarm for the earliest instant at which anything may move.
+    def rearm(self, key: str) -> None:
+        """Have the alarm wake this slot at the earliest instant at which anything may move.
 
         What may move at once moves when the loop has read its sockets: a refusal that has
         arrived, but was not read yet, must come first.
         """
+        if self.is_closing:
+            return
         now = self.clock()
-        at = self.returns.next_wakeup(now)
-        if self._waiting:
-            at = min(at, self.governor.next_wakeup(self._waiting, now))
-        if not self.is_closing:
-            self._alarm.arm(at)
+        at = self.returns.ripe_at(key, now)
+        if key in self._waiting:
+            at = min(at, self.governor.next_wakeup((key,), now))
+        self._alarm.arm(key, at)
 
-    def _on_alarm(self) -> None:
-        for key in list(self._waiting):
+    def _on_ended(self, key: str) -> None:
+        """A permit of this slot has ended: it may free the slot, or the whole crawl."""
+        if self.governor.is_stopped(self.clock()):
+            for other in {*self._waiting, *self.returns.keys}:
+                self.rearm(other)
+        self.rearm(key)
+
+    def _on_alarm(self, keys: list[str]) -> None:
+        for key in keys:
             self._serve(key)
-        if self.returns.keys:
+            self.returns.on_due(key)
+            self.rearm(key)
+        if self.returns.is_ripe:
             self._engine.nudge()
-        self.rearm()
 
     def on_close(self) -> None:
         """The spider is asked to close: nothing leaves any more, who waits goes back."""
