@@ -173,7 +173,7 @@ def test_headers_that_cannot_be_read_change_nothing_but_a_counter(
         assert len(server.seen) == PAGES + 4
     assert noisy.stats["adaptive/headers_ignored"] >= PAGES
     assert "adaptive/headers_ignored" not in plain.stats
-    for name in ("refusals", "trips", "probes", "requeued", "permits/granted"):
+    for name in ("refusals", "trips", "requeued", "permits/measured"):
         assert noisy.stats[f"adaptive/{name}"] == plain.stats[f"adaptive/{name}"], name
     assert noisy.stats["adaptive/time_paused"] < plain.stats["adaptive/time_paused"] + 3
     assert "log_count/ERROR" not in noisy.stats
