@@ -141,3 +141,29 @@ def test_a_wiki_that_lags_is_left_alone_for_as_long_as_it_asks(
     assert len(hits) == 7
     assert list(rude_hits(hits, refusal_codes=frozenset({200}), silence=0.0)) == []
     assert [b.start - a.end >= SILENCE for a, b in pairwise(hits) if a is lagged] == [True]
+
+
+def ban_by_redirect(response: Response) -> Outcome | None:
+    """The site sends those who are blocked elsewhere."""
+    location = response.headers.get("Location") or b""
+    return Outcome.REFUSED if b"/blocked" in location else None
+
+
+def test_a_redirect_to_a_ban_is_not_followed_and_the_page_comes_later(
+    origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """RedirectMiddleware stands before the decoded body; the classifier is asked first."""
+
+    def handler(visit: Visit) -> Answer:
+        banned = visit.path == "/3" and visit.count == 1
+        return Answer(302, headers={"Location": "/blocked"}) if banned else Answer()
+
+    site = origin(handler)
+    done = crawl(
+        UrlsSpider,
+        {**QUICK, "ADAPTIVE_CLASSIFIER": ban_by_redirect},
+        arguments={"urls": pages(site)},
+    )
+    assert sorted(done.urls) == pages(site)
+    assert not [hit for hit in site.hits() if hit.path == "/blocked"]
+    assert done.stats["adaptive/refusals"] == done.stats["adaptive/requeued"] == 1
