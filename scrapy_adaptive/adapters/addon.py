@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .extension import AdaptiveThrottle, one_line_errors
 from .gate import AdaptiveGate
 from .refusals import AdaptiveRefusals
-from .settings import is_enabled, read_settings
+from .settings import autothrottle_is_on, is_enabled, read_settings
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -44,7 +44,7 @@ class Addon:
                 "DOWNLOADER_MIDDLEWARES", middleware, priority
             )
         settings.setdefault_in_component_priority_dict("EXTENSIONS", AdaptiveThrottle, 0)
-        if settings.getbool("AUTOTHROTTLE_ENABLED"):
+        if autothrottle_is_on(settings):
             logger.warning(
                 "AUTOTHROTTLE_ENABLED is switched off: scrapy_adaptive owns the delay, and its "
                 "latency law is AutoThrottle's (set ADAPTIVE_ENABLED = False to have it back)"

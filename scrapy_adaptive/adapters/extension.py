@@ -26,7 +26,7 @@ from .engine import INTERACTIVE_COMMANDS, Engine, running_command
 from .errors import SettingsError, told_in_one_line
 from .judge import Judge
 from .robots import CrawlDelays
-from .settings import AdaptiveSettings, is_enabled, read_settings
+from .settings import AdaptiveSettings, autothrottle_is_on, is_enabled, read_settings
 from .throttle import Throttle
 from .watch import Watch
 
@@ -51,7 +51,7 @@ class AdaptiveThrottle:
         if not is_enabled(crawler.settings):
             raise NotConfigured
         settings = read_settings(crawler.settings, crawler.spider)
-        if crawler.settings.getbool("AUTOTHROTTLE_ENABLED"):
+        if autothrottle_is_on(crawler.settings):
             raise SettingsError(
                 "AUTOTHROTTLE_ENABLED", True, "allowed is False, as two laws cannot own one delay"
             )
@@ -64,7 +64,7 @@ class AdaptiveThrottle:
         self._summary: LoopingCall | AsyncioLoopingCall | None = None
         self.engine = Engine(crawler)
         self.crawl_delays = CrawlDelays(settings.robots_user_agent, settings.max_crawl_delay)
-        self._watch = Watch(stats, debug=settings.debug)
+        self._watch = Watch(stats, own_slots=settings.slot_limits, debug=settings.debug)
         self.throttle = Throttle(
             make_governor(settings),
             self.engine,
@@ -115,7 +115,7 @@ class AdaptiveThrottle:
                 raise NotConfigured
             raise SettingsError(
                 "EXTENSIONS",
-                dict(crawler.settings.getdict("EXTENSIONS")),
+                "without it",
                 "scrapy_adaptive.AdaptiveThrottle must be one of them: its middlewares are on",
             )
 

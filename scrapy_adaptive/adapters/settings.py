@@ -188,6 +188,11 @@ def is_enabled(settings: BaseSettings) -> bool:
     return bool(_read(settings, SETTINGS[0]))
 
 
+def autothrottle_is_on(settings: BaseSettings) -> bool:
+    """Whether Scrapy's own AutoThrottle would set the delay too."""
+    return settings.getbool("AUTOTHROTTLE_ENABLED")
+
+
 def read_settings(settings: BaseSettings, spider: Spider | None = None) -> AdaptiveSettings:
     """Everything the crawl is told, checked.
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from scrapy_adaptive.core.facts import Answer, Hold, Outcome, Permit, Reason, Wanted
+from scrapy_adaptive.core.facts import Answer, Hold, Outcome, Permit, Wanted
 from scrapy_adaptive.core.governor import Governor
 
 from .alarm import Alarm
@@ -72,6 +72,7 @@ class Throttle:
         self.cache_marks = CacheMarks()
         self.returns = Returns(self)
         self.is_closing = False
+        self._stopped = False
         self._engine = engine
         self._watch = watch
         self._crawl_delays = crawl_delays
@@ -146,8 +147,6 @@ class Throttle:
     def _try(self, request: Request, key: str) -> bool:
         result = self.governor.take(key, self.clock())
         if isinstance(result, Hold):
-            if result.reason is Reason.CONCURRENCY:
-                self._watch.on_full(self.governor.slot(key, self.clock()), self.clock())
             return False
         self._flights[request] = Flight(result)
         if result.probe:
@@ -304,12 +303,23 @@ class Throttle:
 
     def _on_ended(self, key: str) -> None:
         """A permit of this slot has ended: it may free the slot, or the whole crawl."""
-        if self.governor.is_stopped(self.clock()):
+        if self._look_at_global():
             for other in {*self._waiting, *self.returns.keys}:
                 self.rearm(other)
         self.rearm(key)
 
+    def _look_at_global(self) -> bool:
+        """Whether the whole crawl is stopped; the user is told when that changes."""
+        stopped = self.governor.is_stopped(self.clock())
+        if stopped and not self._stopped:
+            self._watch.on_stopped(self.governor.stop_causes)
+        elif self._stopped and not stopped:
+            self._watch.on_resumed()
+        self._stopped = stopped
+        return stopped
+
     def _on_alarm(self, keys: list[str]) -> None:
+        self._look_at_global()
         for key in keys:
             self._serve(key)
             self.returns.on_due(key)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from scrapy_adaptive.core.facts import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from scrapy import Request
     from scrapy.http import Response
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("scrapy_adaptive")
 
 SURE_COUNT = 10
-"""Answers of a slot before a setting is said to hold its pace."""
+"""Answers in a row that one setting must have held back before it is said to hold the pace."""
 
 SUMMARY_SLOTS = 3
 """Slots named in a summary line, the busiest first."""
@@ -50,14 +51,17 @@ class Watch:
 
     Args:
         stats: Scrapy's stats of this crawl.
+        own_slots: slots with limits of their own, in DOWNLOAD_SLOTS.
         debug: whether each response gets a line.
     """
 
-    def __init__(self, stats: StatsCollector, *, debug: bool) -> None:
+    def __init__(
+        self, stats: StatsCollector, *, own_slots: Container[str] = (), debug: bool
+    ) -> None:
         self._stats = stats
         self._debug = debug
-        self._full: dict[str, int] = {}
-        self._said: set[str] = set()
+        self._own_slots = own_slots
+        self._bounds: WeakKeyDictionary[Slot, tuple[str, int]] = WeakKeyDictionary()
         self._neighbours: list[Governor] = []
 
     def know_neighbours(self, governors: Iterable[Governor]) -> None:
@@ -79,14 +83,13 @@ class Watch:
         """A probe leaves."""
         logger.info("slot %s: probes with %s", key, request)
 
-    def on_full(self, slot: Slot, now: float) -> None:
-        """A request waits because the slot's concurrency is used up."""
-        if slot.key in self._said or slot.tokens(now) < 1.0:
-            return
-        self._full[slot.key] = self._full.get(slot.key, 0) + 1
-        if self._full[slot.key] >= SURE_COUNT:
-            del self._full[slot.key]
-            self._say_bound(slot, f"{slot.limits.concurrency} requests in flight at most")
+    def on_stopped(self, causes: Iterable[str]) -> None:
+        """The global breaker has opened."""
+        logger.info("global breaker: the whole crawl is stopped (trouble on %s)", ", ".join(causes))
+
+    def on_resumed(self) -> None:
+        """The global breaker has closed."""
+        logger.info("global breaker: the crawl goes on")
 
     def on_decision(
         self,
@@ -105,18 +108,35 @@ class Watch:
             logger.info(line, {**details, "request": request})
         if self._debug:
             self._log_answer(slot, flight, response, now)
-        if slot.accepted_count >= SURE_COUNT and slot.key not in self._said:
-            self._look_for_bound(slot)
+        if decision.event is Event.ACCEPTED:
+            self._look_for_bound(slot, flight.latency or 0.0)
 
-    def _look_for_bound(self, slot: Slot) -> None:
-        if 0.0 < slot.latency_delay <= slot.limits.floor and slot.delay <= slot.limits.floor:
-            self._say_bound(slot, f"DOWNLOAD_DELAY or DOWNLOAD_SLOTS, {slot.limits.floor:g} s")
-        elif 0.0 < slot.crawl_delay >= slot.delay:
-            self._say_bound(slot, f"its robots.txt, Crawl-delay {slot.crawl_delay:g} s")
+    def _look_for_bound(self, slot: Slot, latency: float) -> None:
+        """Once the same setting has held the slot's pace `SURE_COUNT` times in a row, say so."""
+        last, count = self._bounds.get(slot, ("", 0))
+        if count >= SURE_COUNT:
+            return
+        bound = self._bound(slot, latency)
+        count = count + 1 if bound == last else 1
+        self._bounds[slot] = (bound, count if bound else 0)
+        if bound and count == SURE_COUNT:
+            logger.info(
+                "slot %s: its pace is held by %s, not by what it can serve", slot.key, bound
+            )
 
-    def _say_bound(self, slot: Slot, bound: str) -> None:
-        self._said.add(slot.key)
-        logger.info("slot %s: its pace is held by %s, not by what it can serve", slot.key, bound)
+    def _bound(self, slot: Slot, latency: float) -> str:
+        """The user's own setting that holds this slot's pace, if one does."""
+        limits, own = slot.limits, slot.key in self._own_slots
+        full = slot.in_flight + 1 >= limits.concurrency
+        if full and latency / limits.concurrency > slot.delay:
+            name = "concurrency in DOWNLOAD_SLOTS" if own else "CONCURRENT_REQUESTS_PER_DOMAIN"
+            return f"{name} = {limits.concurrency}"
+        if slot.bound == "crawl-delay":
+            return f"Crawl-delay = {slot.crawl_delay:g} s in its robots.txt"
+        if limits.floor and slot.delay <= limits.floor:
+            name = "delay in DOWNLOAD_SLOTS" if own else "DOWNLOAD_DELAY"
+            return f"{name} = {limits.floor:g} s"
+        return ""
 
     def _log_answer(
         self, slot: Slot, flight: Flight, response: Response | None, now: float

@@ -33,7 +33,16 @@ class GlobalBreaker:
         ValueError: a number is out of its range.
     """
 
-    __slots__ = ("_closes_at", "_failed", "_tripped", "cooldown", "is_open", "slots", "window")
+    __slots__ = (
+        "_closes_at",
+        "_failed",
+        "_tripped",
+        "causes",
+        "cooldown",
+        "is_open",
+        "slots",
+        "window",
+    )
 
     def __init__(self, *, slots: int, window: float, cooldown: float) -> None:
         if slots < 1 or not window > 0 or not cooldown >= 0:
@@ -42,6 +51,8 @@ class GlobalBreaker:
         self.window = window
         self.cooldown = cooldown
         self.is_open = False
+        self.causes: tuple[str, ...] = ()
+        """Slots whose trouble opened it last."""
         self._closes_at: float | None = None
         self._tripped: dict[str, float] = {}
         self._failed: dict[str, float] = {}
@@ -82,6 +93,7 @@ class GlobalBreaker:
         if len(seen) < enough:
             return False
         opens = not self.is_open
+        self.causes = tuple(seen)
         self.is_open = True
         self._closes_at = None
         return opens

@@ -220,6 +220,11 @@ class Governor:
         """Seconds in which a slot's breaker was not closed, summed over all slots."""
         return self._forgotten_pauses + sum(slot.time_paused(now) for slot in self)
 
+    @property
+    def stop_causes(self) -> tuple[str, ...]:
+        """Slots whose trouble opened the global breaker last."""
+        return self._global_breaker.causes
+
     def is_stopped(self, now: float) -> bool:
         """Whether the global breaker is open; its cool-down begins with the last answer back."""
         in_flight = self.counts.in_flight
