@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 LAG_NOISE = 0.010
 """Seconds by which timers are late on an idle machine; what is more is our own loop's lag."""
 
+MOST_STALE = 64
+"""Instants no longer wanted that the heap may hold, beside as many as are wanted."""
+
 LOOKS = 3
 """Passes of the event loop before ringing: one reads the sockets, the others let what was read
 get through the download handler's coroutines."""
@@ -60,6 +63,9 @@ class Alarm:
             return
         self._wanted[key] = at
         heapq.heappush(self._heap, (at, key))
+        if len(self._heap) > MOST_STALE + 2 * len(self._wanted):
+            self._heap = [(instant, slot) for slot, instant in self._wanted.items()]
+            heapq.heapify(self._heap)
         self._set(at)
 
     def cancel(self) -> None:

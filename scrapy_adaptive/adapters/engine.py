@@ -125,7 +125,10 @@ class Engine:
         close_spider = engine.close_spider_async
 
         def preceded(**kwargs: Any) -> Coroutine[Any, Any, None]:
-            on_close()
+            try:
+                on_close()
+            except Exception:  # whatever happens here, the spider must close
+                logger.error("held requests could not all be handed back", exc_info=True)
             return close_spider(**kwargs)
 
         engine.close_spider_async = preceded  # type: ignore[method-assign]
@@ -133,8 +136,9 @@ class Engine:
     @staticmethod
     def _free_slots_of_delay(engine: ExecutionEngine) -> None:
         downloader = engine.downloader
-        downloader.per_slot_settings = _WithoutDelay(downloader.per_slot_settings)
-        for slot in downloader.slots.values():
+        # A DOWNLOADER of the user's own may have neither.
+        downloader.per_slot_settings = _WithoutDelay(getattr(downloader, "per_slot_settings", {}))
+        for slot in getattr(downloader, "slots", {}).values():
             slot.delay = 0.0
 
 

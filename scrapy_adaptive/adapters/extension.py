@@ -139,7 +139,7 @@ class AdaptiveThrottle:
             self._summary.start(self._settings.log_interval, now=False)
 
     def _on_idle(self) -> None:
-        if self.throttle.has_waiting():
+        if self.throttle.is_holding:
             raise DontCloseSpider
 
     def _on_closed(self) -> None:

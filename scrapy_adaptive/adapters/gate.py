@@ -11,7 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import IgnoreRequest, NotSupported
+from scrapy.exceptions import (
+    DownloadCancelledError,
+    IgnoreRequest,
+    NotSupported,
+    StopDownload,
+    UnsupportedURLSchemeError,
+)
 
 from scrapy_adaptive.core.facts import Outcome
 
@@ -25,7 +31,13 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from typing_extensions import Self
 
-OURS = (IgnoreRequest, NotSupported)
+OURS = (
+    DownloadCancelledError,
+    IgnoreRequest,
+    NotSupported,
+    StopDownload,
+    UnsupportedURLSchemeError,
+)
 """Errors of the crawler's own making: they say nothing of the site."""
 
 
@@ -72,10 +84,7 @@ class AdaptiveGate:
             return self._extension.again.after(request, flight) or response
         return response
 
-    def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        """Send a request back whose failure counted as pain."""
-        flight = self._throttle.flight(request)
-        if flight is None or isinstance(exception, OURS):
-            return None
-        self._throttle.on_failed(request, Verdict(Outcome.FAILED))
-        return self._extension.again.after(request, flight)
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        """Note that a download failed, ahead of every other middleware."""
+        if not isinstance(exception, OURS):
+            self._throttle.on_failed(request, Verdict(Outcome.FAILED))

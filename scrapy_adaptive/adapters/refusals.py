@@ -42,3 +42,8 @@ class AdaptiveRefusals:
             return response
         self._throttle.on_decoded(request, response)
         return self._extension.again.after(request, flight) or response
+
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        """Send a request back whose failure counted as pain; others have seen the failure."""
+        flight = self._throttle.flight(request)
+        return None if flight is None else self._extension.again.after(request, flight)

@@ -12,6 +12,7 @@ Laws
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import deque
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from scrapy.core.scheduler import BaseScheduler
 
     from .throttle import Throttle
+
+logger = logging.getLogger(__name__)
 
 PATIENCE = 1.0
 """Seconds for which a host that may be probed waits for a request that was not refused."""
@@ -88,7 +91,8 @@ class Returns:
             return self._enqueue(request)
         self._expected.discard(request)
         if self._closing:
-            return self._give_back(request)
+            self._give_back(request)
+            return True
         key = self._throttle.key_of(request)
         assert key is not None
         self._waiting.setdefault(key, deque()).append(request)
@@ -182,13 +186,18 @@ class Returns:
         now = self._throttle.clock()
         return now >= self._throttle.governor.slot(key, now).paused_until + PATIENCE
 
-    def _give_back(self, request: Request) -> bool:
+    def _give_back(self, request: Request) -> None:
         trip = {"dont_filter": request.dont_filter}
         if request in self._throttle.cache_marks:
             trip["dont_cache"] = False
         request.meta[TRIP_META_KEY] = trip
         request.dont_filter = True
-        return self._enqueue(request)
+        try:
+            self._enqueue(request)
+        except Exception:  # a full disk, a lost connection: the others must still go back
+            logger.error(
+                "%(request)s is lost: the scheduler failed", {"request": request}, exc_info=True
+            )
 
     def _restore(self, request: Request) -> None:
         trip = request.meta.pop(TRIP_META_KEY, None)

@@ -97,9 +97,14 @@ class Throttle:
         """Requests that wait at the gate or after a refusal."""
         return sum(map(len, self._waiting.values())) + len(self.returns)
 
-    def has_waiting(self, key: str | None = None) -> bool:
-        """Whether requests (of that slot) wait at the gate."""
-        return bool(self._waiting) if key is None else key in self._waiting
+    @property
+    def is_holding(self) -> bool:
+        """Whether any request waits at the gate."""
+        return bool(self._waiting)
+
+    def has_waiting(self, key: str) -> bool:
+        """Whether requests of that slot wait at the gate."""
+        return key in self._waiting
 
     # The way in
 
@@ -163,9 +168,17 @@ class Throttle:
         self.rearm(key)
         try:
             await maybe_deferred_to_future(deferred)
+        except BaseException:  # whoever awaits the download has cancelled it
+            self._forget_waiting(request, key)
+            raise
         finally:
             if not scheduled:
                 self._engine.step_back(request)
+
+    def _forget_waiting(self, request: Request, key: str) -> None:
+        left = [entry for entry in self._waiting.pop(key, ()) if entry[0] is not request]
+        if left:
+            self._waiting[key] = deque(left)
 
     def _serve(self, key: str) -> None:
         """Let go whoever may go of those who wait for this slot."""
@@ -178,6 +191,7 @@ class Throttle:
             del queue[index]
             if not queue:
                 del self._waiting[key]
+            self._engine.step_back(request)
             deferred.callback(None)
 
     def _choose(self, key: str, queue: deque[tuple[Request, Deferred[None]]]) -> int:
@@ -303,20 +317,21 @@ class Throttle:
 
     def _on_ended(self, key: str) -> None:
         """A permit of this slot has ended: it may free the slot, or the whole crawl."""
-        if self._look_at_global():
-            for other in {*self._waiting, *self.returns.keys}:
-                self.rearm(other)
+        self._look_at_global()
         self.rearm(key)
+        if self.returns.ripe_at(key, self.clock()) <= self.clock():
+            self.returns.on_due(key)  # the place that has just become free is for a page of these
 
-    def _look_at_global(self) -> bool:
-        """Whether the whole crawl is stopped; the user is told when that changes."""
-        stopped = self.governor.is_stopped(self.clock())
-        if stopped and not self._stopped:
+    def _look_at_global(self) -> None:
+        """While the whole crawl is stopped, and when it goes on, every slot's instant moves."""
+        was_stopped, self._stopped = self._stopped, self.governor.is_stopped(self.clock())
+        if self._stopped and not was_stopped:
             self._watch.on_stopped(self.governor.stop_causes)
-        elif self._stopped and not stopped:
+        elif was_stopped and not self._stopped:
             self._watch.on_resumed()
-        self._stopped = stopped
-        return stopped
+        if self._stopped or was_stopped:
+            for key in {*self._waiting, *self.returns.keys}:
+                self.rearm(key)
 
     def _on_alarm(self, keys: list[str]) -> None:
         self._look_at_global()
@@ -333,8 +348,8 @@ class Throttle:
             return
         self.is_closing = True
         self._alarm.cancel()
-        self.returns.give_back_all()
         waiting, self._waiting = self._waiting, {}
         for queue in waiting.values():
             for _, deferred in queue:
                 deferred.callback(None)
+        self.returns.give_back_all()

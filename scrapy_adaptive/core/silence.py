@@ -6,6 +6,7 @@ Laws
 * Without a word from the site: at least 1.2 gaps of the new rate, at least 0.25 s.
 * When that was too short: the silence that worked before, then just over the units in
   which people write limits: ten seconds, a minute, a quarter of an hour, an hour.
+* While a host fails instead of refusing, the silence doubles, up to a minute.
 * Chance only lengthens a silence.
 """
 
@@ -45,11 +46,18 @@ class Silence:
         """The present wait turned out to be at least so long: a late refusal asked for it."""
         self._last = max(self._last, seconds)
 
-    def longer(self, *, rate: float, told: float | None) -> float:
-        """Seconds to wait after a probe was refused."""
+    def longer(self, *, rate: float, told: float | None, failed: bool = False) -> float:
+        """Seconds to wait after a probe was refused.
+
+        A probe that `failed` met a host in trouble, not a limit that people wrote in human
+        units: the wait doubles, up to a minute.
+        """
         self._tries += 1
         if told is not None:
             self._last = max(told, BREATH, self.worked if self.worked > self._last else 0.0)
+        elif failed:
+            doubled = min(2.0 * self._last, LADDER[1])
+            self._last = max(self._last, doubled, GAPS / rate, BREATH)
         else:
             steps = (max(GAPS / rate, BREATH), self.worked, *LADDER)
             self._last = next((step for step in steps if step > self._last), self._last)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from . import latency
 from .breaker import TABLE, Phase, Signal
 from .bucket import TokenBucket
-from .facts import Answer, Decision, Event, Hold, Outcome, Permit, Reason, Wanted
+from .facts import Answer, Decision, Event, Hold, Outcome, Page, Permit, Reason, Wanted
 from .silence import BREATH, JITTER_RATIO, Silence
 from .suspects import Suspects
 
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from .ceiling import Ceiling
     from .limits import Limits
 
-FAILURES = 2
-"""Failures among the last `HISTORY` answers that count as pain."""
+FAILURES = 5
+"""Failures among the last `HISTORY` answers that count as pain: the host fails, not some pages."""
+
+FAILURES_IN_A_ROW = 3
+"""Failures with no acceptance between that count as pain."""
 
 HISTORY = 10
 """Answers looked back at for failures."""
@@ -89,7 +92,7 @@ class Slot:
     @property
     def delay(self) -> float:
         """Least seconds between two sends."""
-        return max(self.latency_delay, 1.0 / self.ceiling.rate, self.limits.floor, self.crawl_delay)
+        return max(self.latency_delay, 1.0 / self.ceiling.rate, self.floor)
 
     @property
     def rate(self) -> float:
@@ -261,19 +264,20 @@ class Slot:
     ) -> tuple[Event, str]:
         what = answer.outcome.value
         self.refused_count += answer.outcome is Outcome.REFUSED
-        if answer.outcome is Outcome.FAILED and not self._failure_is_pain():
-            return Event.LONE_FAILURE, "a lone failure is no pain"
         suspects = self.suspects
+        failed = answer.outcome is Outcome.FAILED
+        if failed and suspects.is_failing(answer.page):
+            self._pardon(answer.page, now)
+            return Event.LONE_FAILURE, "this page fails while others are served"
+        if failed and not self._failure_is_pain():
+            return Event.LONE_FAILURE, "a lone failure is no pain"
         if suspects.is_broken(answer.page, probe=permit.probe, recheck=permit.recheck):
             self._excused |= self.phase is Phase.CLOSED
-            if suspects.sole == answer.page:
-                suspects.on_pardon()
-                self.ceiling.on_pardon(now)
-                self._excused = True
+            self._pardon(answer.page, now)
             self._pause(now, self._silence.first(rate=NEVER, told=answer.told), chance)
             return Event.BROKEN, "this page is refused whatever the pace"
         if permit.probe and not self._excused:
-            wait = self._silence.longer(rate=self.rate, told=answer.told)
+            wait = self._silence.longer(rate=self.rate, told=answer.told, failed=failed)
             event, why = Event.PROBE_REFUSED, f"probe {what}"
         elif permit.sent_at < self._epoch_at or self.phase is Phase.OPEN:
             wait = max(BREATH, answer.told or 0.0)
@@ -292,7 +296,16 @@ class Slot:
         self._failures.append(True)
         if self.phase is not Phase.CLOSED:
             return True
-        return self.accepted_count > 0 and sum(self._failures) >= FAILURES
+        recent = list(self._failures)
+        in_a_row = len(recent) >= FAILURES_IN_A_ROW and all(recent[-FAILURES_IN_A_ROW:])
+        return self.accepted_count > 0 and (in_a_row or sum(recent) >= FAILURES)
+
+    def _pardon(self, page: Page | None, now: float) -> None:
+        """Take the latest cut back, if this page alone caused it."""
+        if page is not None and self.suspects.sole == page:
+            self.suspects.on_pardon()
+            self.ceiling.on_pardon(now)
+            self._excused = True
 
     def _begin_epoch(self, now: float) -> float:
         """Cut the rate once; returns the rate that was refused, 1/s."""

@@ -223,19 +223,33 @@ class TestDoubts:
 class TestFailures:
     """Other 5xx and lost connections: pain only when they are not alone."""
 
-    @pytest.mark.parametrize(
-        ("accepted_between", "event"),
-        [(0, Event.TRIPPED), (8, Event.TRIPPED), (9, Event.LONE_FAILURE)],
-    )
-    def test_two_failures_of_the_last_ten_answers_are_pain(
-        self, accepted_between: int, event: Event
-    ) -> None:
+    def test_three_failures_in_a_row_are_pain(self) -> None:
         virtual = Virtual(UNPACED)
         virtual.fetch(10)
-        assert virtual.fail(virtual.send()).event is Event.LONE_FAILURE
-        assert virtual.hold() is None
-        virtual.fetch(accepted_between)
+        events = [virtual.fail(virtual.send()).event for _ in range(3)]
+        assert events == [Event.LONE_FAILURE, Event.LONE_FAILURE, Event.TRIPPED]
+
+    @pytest.mark.parametrize(("last_gap", "event"), [(2, Event.TRIPPED), (3, Event.LONE_FAILURE)])
+    def test_five_failures_of_the_last_ten_answers_are_pain(
+        self, last_gap: int, event: Event
+    ) -> None:
+        """F a F a F a F a a F are ten answers; with one more between, the first is forgotten."""
+        virtual = Virtual(UNPACED)
+        virtual.fetch(10)
+        for gap in (1, 1, 1, last_gap):
+            assert virtual.fail(virtual.send()).event is Event.LONE_FAILURE
+            virtual.fetch(gap)
         assert virtual.fail(virtual.send()).event is event
+
+    def test_a_page_that_fails_again_while_others_are_served_is_never_pain(self) -> None:
+        """Its retries come in a row at the end of a crawl: the host is not to blame."""
+        virtual = Virtual(UNPACED)
+        for page in "abcd":
+            virtual.fail(virtual.send(), page=page)
+            virtual.fetch(3)
+        events = {virtual.fail(virtual.send(), page=page).event for page in "abcd"}
+        assert events == {Event.LONE_FAILURE}
+        assert virtual.hold() is None
 
     def test_a_host_that_never_answered_is_dead_and_not_throttling(self) -> None:
         virtual = Virtual(UNPACED)
