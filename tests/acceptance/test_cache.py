@@ -11,7 +11,7 @@ import pytest
 from scrapy.http import Response
 
 from scrapy_adaptive import Outcome
-from tests.crawling import Crawl, Crawler
+from tests.crawling import Crawl, Crawler, Reactor
 from tests.servers.origin import Answer, Origin, Visit, gzipped
 from tests.spiders import UrlsSpider
 
@@ -45,7 +45,9 @@ def is_captcha(response: Response) -> Outcome | None:
 def visit_all(crawl: Crawler, tmp_path: Path) -> Callable[..., Crawl]:
     """Crawls all pages of a site with the same cache each time."""
 
-    def visit_all(site: Origin, policy: str, **settings: Any) -> Crawl:
+    def visit_all(
+        site: Origin, policy: str, reactor: Reactor = "asyncio", **settings: Any
+    ) -> Crawl:
         return crawl(
             UrlsSpider,
             {
@@ -55,6 +57,7 @@ def visit_all(crawl: Crawler, tmp_path: Path) -> Callable[..., Crawl]:
                 "ADAPTIVE_START_DELAY": 0.02,
                 **settings,
             },
+            reactor=reactor,
             arguments={"urls": urls(site)},
         )
 
@@ -71,18 +74,24 @@ def assert_all_pages(done: Crawl, site: Origin) -> None:
     assert {(item["status"], item["body_start"]) for item in done.items} == {(200, "page")}
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("policy", "reactor"),
+    [*((policy, "asyncio") for policy in POLICIES), (POLICIES[0], "select"), (POLICIES[0], "none")],
+)
 def test_no_refusal_is_served_from_the_cache(
-    policy: str, visit_all: Callable[..., Crawl], origin: Callable[..., Origin]
+    policy: str,
+    reactor: Reactor,
+    visit_all: Callable[..., Crawl],
+    origin: Callable[..., Origin],
 ) -> None:
     """Every page is refused once; the second crawl asks for nothing and has every page."""
     site = origin(refuse_first, addresses=HOSTS)
-    first = visit_all(site, policy)
+    first = visit_all(site, policy, reactor)
     assert_all_pages(first, site)
     assert Counter(hit.status for hit in site.hits()) == {429: 12, 200: 12}
     assert "httpcache/hit" not in first.stats
 
-    second = visit_all(site, policy)
+    second = visit_all(site, policy, reactor)
     assert_all_pages(second, site)
     assert len(site.hits()) == 24
     assert second.stats["adaptive/permits/granted"] == 0

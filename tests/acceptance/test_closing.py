@@ -155,6 +155,7 @@ def test_ctrl_c_in_a_pause_ends_the_crawl_at_once_and_the_next_run_fetches_what_
     assert_fetches_the_rest(first, urls, site, crawl, tmp_path, **options)
 
 
+@pytest.mark.parametrize("reactor", ["asyncio", "select", "none"])
 @pytest.mark.parametrize(
     ("setting", "value", "reason"),
     [
@@ -166,16 +167,17 @@ def test_scrapys_own_limits_end_a_crawl_in_a_pause_at_once_and_the_next_run_fetc
     setting: str,
     value: int,
     reason: str,
+    reactor: Reactor,
     origin: Callable[..., Origin],
     crawl: Crawler,
     tmp_path: Path,
 ) -> None:
     site = origin(some_refuse, addresses=ADDRESSES)
-    job = tmp_path / "job"
-    urls, running = start(site, crawl, tmp_path, jobdir=job, settings={setting: value})
+    options: dict[str, Any] = {"reactor": reactor, "jobdir": tmp_path / "job"}
+    urls, running = start(site, crawl, tmp_path, settings={setting: value}, **options)
     first = running.wait()
     assert_closed_at_once(first, site.hits(), reason=reason)
-    assert_fetches_the_rest(first, urls, site, crawl, tmp_path, jobdir=job)
+    assert_fetches_the_rest(first, urls, site, crawl, tmp_path, **options)
 
 
 def test_a_crawl_without_a_job_drops_what_it_held(

@@ -9,7 +9,7 @@ import pytest
 from scrapy import Request
 from scrapy.http import Response
 
-from tests.crawling import Crawl, Crawler
+from tests.crawling import Crawl, Crawler, Reactor
 from tests.servers.origin import Answer, Handler, Origin, Visit, redirect, refusal
 from tests.spiders import UrlsSpider
 
@@ -81,9 +81,17 @@ def found(done: Crawl, site: Origin) -> set[tuple[str, str]]:
     }
 
 
-@pytest.mark.parametrize("handler", [to_elsewhere, to_seen_page])
+@pytest.mark.parametrize(
+    ("handler", "reactor"),
+    [
+        (to_elsewhere, "asyncio"),
+        (to_seen_page, "asyncio"),
+        (to_elsewhere, "select"),
+        (to_elsewhere, "none"),
+    ],
+)
 def test_a_redirect_after_a_refusal_is_filtered_as_by_stock_scrapy(
-    handler: Handler, crawl: Crawler, origin: Callable[..., Origin]
+    handler: Handler, reactor: Reactor, crawl: Crawler, origin: Callable[..., Origin]
 ) -> None:
     """Offsite or seen before: the offsite filter and the duplicate filter stop it as ever."""
     outcomes, asked = [], []
@@ -93,6 +101,7 @@ def test_a_redirect_after_a_refusal_is_filtered_as_by_stock_scrapy(
             ChainSpider,
             QUICK if adaptive else {},
             adaptive=adaptive,
+            reactor=reactor,
             arguments={
                 "urls": [f"{site.url_at(HERE)}{path}" for path in ("/seen", "/go", "/after")],
                 "allowed_domains": [HERE],

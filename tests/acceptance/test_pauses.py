@@ -101,10 +101,11 @@ def test_with_one_slot_to_trip_it_the_global_breaker_stops_the_healthy_host_too(
     assert [hit for hit in after if hit.start < clear_at + COOLDOWN] == []
 
 
+@pytest.mark.parametrize("reactor", ["asyncio", "select", "none"])
 def test_by_default_only_the_refusing_host_pauses(
-    origin: Callable[..., Origin], crawl: Crawler
+    reactor: Reactor, origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
-    hits, refused = crawl_two_hosts(origin, crawl)
+    hits, refused = crawl_two_hosts(origin, crawl, reactor)
     meanwhile = [hit for hit in hits if refused.end + GRACE < hit.start < refused.end + TOLD]
     assert {hit.host for hit in meanwhile} == {refused.host.replace(REFUSING, HEALTHY)}
     assert len(meanwhile) >= 3

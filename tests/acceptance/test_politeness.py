@@ -1,7 +1,7 @@
 """After a refusal nothing starts but what was on its way, in the site's own log.
 
-The crawls of `test_limits.py` are judged in the same way. That the judge finds stock Scrapy
-rude is shown in `tests/test_harness.py`.
+The crawls of `test_limits.py` are judged in the same way. The judge is no friend: he excuses
+little of what stock Scrapy does.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from docsite.hits import rude_hits
 from tests.acceptance.readings import READING, left_after_reading, rude
 from tests.crawling import Crawler, Reactor
 from tests.servers.nginx import Nginx, limit_req
@@ -82,3 +83,18 @@ def test_nothing_leaves_once_a_refusal_was_read(
     done = crawl(UrlsSpider, settings, reactor=reactor, arguments={"urls": site.page_urls()})
     assert len(done.urls) == 80
     assert left_after_reading(site.hits(), done, silence=0.25) == []
+
+
+def test_the_excuse_of_this_judge_does_not_save_stock_scrapy(
+    nginx: Callable[..., Nginx], crawl: Crawler
+) -> None:
+    """Of the pages that the plain judge finds asked for rudely, he lets hardly one pass."""
+    site = nginx(limit_req("50r/s", burst=20), pages=150)
+    settings = {**READING, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}
+    done = crawl(UrlsSpider, settings, adaptive=False, arguments={"urls": site.page_urls()})
+    hits = site.hits()
+    plainly = {found.hit.path for found in rude_hits(hits)}
+    accused = {charge.split()[0] for charge in rude(hits, done)}
+    print(f"{len(accused)} of {len(plainly)} rude pages accused")
+    assert accused <= plainly
+    assert len(accused) > 0.9 * len(plainly) > 50

@@ -65,12 +65,13 @@ def test_a_refused_robots_txt_is_fetched_again_no_earlier_than_told_and_before_a
     assert done.lost == [private]
 
 
+@pytest.mark.parametrize("reactor", ["asyncio", "select", "none"])
 def test_a_robots_txt_refused_three_times_goes_to_scrapy_which_crawls_on(
-    origin: Callable[..., Origin], crawl: Crawler
+    reactor: Reactor, origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
     site = origin(robots_refused(100, retry_after=1))
     urls = [f"{site.url}/{n}" for n in range(30)]
-    done = crawl(UrlsSpider, SETTINGS, arguments={"urls": urls}, timeout=30)
+    done = crawl(UrlsSpider, SETTINGS, reactor=reactor, arguments={"urls": urls}, timeout=30)
     hits = site.hits()
     robots = of_robots(hits)
     assert [hit.status for hit in robots] == [429] * 3

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from scrapy_adaptive.core.headers import HEADER_NAMES, parse_hints
-from tests.crawling import Crawler, RunningCrawl
+from tests.crawling import Crawler, Reactor, RunningCrawl
 from tests.servers.wire import LOCALHOST
 from tests.spiders import UrlsSpider
 
@@ -60,6 +60,13 @@ def is_malformed(headers: list[Header]) -> bool:
         found.setdefault(name.decode().lower(), []).append(value)
     hints = parse_hints(found, unix_now=0.0)
     return hints.retry_after is None and not hints.quotas and bool(hints.ignored)
+
+
+def is_tame(headers: list[Header]) -> bool:
+    """Readable without a reactor, where Scrapy's handler fails at bytes that are not UTF-8."""
+    values = b"".join(value for _, value in headers)
+    text = values.decode("utf-8", "replace")
+    return len(values) < 8_000 and "\N{REPLACEMENT CHARACTER}" not in text and text.isprintable()
 
 
 def generate(count: int) -> list[list[Header]]:
@@ -132,7 +139,7 @@ def serving(headers: list[list[Header]]) -> Iterator[RawServer]:
         server.shutdown()
 
 
-def start(crawl: Crawler, server: RawServer) -> RunningCrawl:
+def start(crawl: Crawler, server: RawServer, reactor: Reactor) -> RunningCrawl:
     """A crawl of all its pages."""
     return crawl.start(
         UrlsSpider,
@@ -142,6 +149,7 @@ def start(crawl: Crawler, server: RawServer) -> RunningCrawl:
             "ADAPTIVE_BACKOFF_RATIO": 0.9,
             "LOG_LEVEL": "INFO",
         },
+        reactor=reactor,
         arguments={"urls": server.urls},
     )
 
@@ -161,17 +169,20 @@ def test_the_generated_headers_are_of_many_kinds(answers: list[list[Header]]) ->
     assert {name.decode() for headers in answers for name, _ in headers} == set(HINTS)
 
 
+@pytest.mark.parametrize(("reactor", "pages"), [("asyncio", PAGES), ("select", 100), ("none", 100)])
 def test_headers_that_cannot_be_read_change_nothing_but_a_counter(
-    answers: list[list[Header]], crawl: Crawler
+    reactor: Reactor, pages: int, answers: list[list[Header]], crawl: Crawler
 ) -> None:
     """As many pages, hits, refusals and trips as without them; no error; no longer waits."""
-    with serving([[] for _ in answers]) as clean, serving(answers) as odd:
-        both = [start(crawl, clean), start(crawl, odd)]
+    readable = answers if reactor != "none" else list(filter(is_tame, answers))
+    served = readable[:pages]
+    with serving([[] for _ in served]) as clean, serving(served) as odd:
+        both = [start(crawl, clean, reactor), start(crawl, odd, reactor)]
         plain, noisy = (running.wait() for running in both)
     for done, server in ((plain, clean), (noisy, odd)):
         assert sorted(done.urls) == sorted(server.urls)
-        assert len(server.seen) == PAGES + 4
-    assert noisy.stats["adaptive/headers_ignored"] >= PAGES
+        assert len(server.seen) == pages + pages // 100
+    assert noisy.stats["adaptive/headers_ignored"] >= pages
     assert "adaptive/headers_ignored" not in plain.stats
     for name in ("refusals", "trips", "requeued", "permits/measured"):
         assert noisy.stats[f"adaptive/{name}"] == plain.stats[f"adaptive/{name}"], name

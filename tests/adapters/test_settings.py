@@ -15,67 +15,11 @@ from scrapy import Spider
 from scrapy.settings import Settings
 
 from scrapy_adaptive import SettingsError
-from scrapy_adaptive.adapters.settings import SETTINGS, read_settings
+from scrapy_adaptive.adapters.settings import SETTINGS, Setting, read_settings
 from tests.acceptance.project import ADDON, Project
+from tests.adapters.bad_settings import BAD, BAD_SLOTS, KINDS, SHELL_CASES, kinds_of
 from tests.crawling import REACTORS, ROOT, Reactor
 from tests.servers.origin import Origin
-
-NUMBER = ("soon", [1], -1, math.nan, math.inf, True)
-"""What is wrong for every number that is 0 or more."""
-
-WHOLE = (*NUMBER, 0, 1.5)
-SWITCH = ("maybe", 2, -1, math.nan, [True])
-
-BAD: dict[str, tuple[Any, ...]] = {
-    "ADAPTIVE_ENABLED": SWITCH,
-    "ADAPTIVE_START_DELAY": NUMBER,
-    "ADAPTIVE_MAX_DELAY": (*NUMBER, 0),
-    "ADAPTIVE_TARGET_CONCURRENCY": (*NUMBER, 0),
-    "ADAPTIVE_BURST": WHOLE,
-    "ADAPTIVE_REFUSAL_CODES": (
-        "many",
-        "429;503",
-        429,
-        [-429],
-        [399],
-        [1000],
-        [429.5],
-        [math.nan],
-        [True],
-        [None],
-    ),
-    "ADAPTIVE_BACKOFF_RATIO": (*NUMBER, 0, 1, 1.5),
-    "ADAPTIVE_MAX_REFUSALS": WHOLE,
-    "ADAPTIVE_CLASSIFIER": ("no.such.thing", "os.nothing", "os.sep", "os", 5, -1, math.nan, [len]),
-    "ADAPTIVE_GLOBAL_TRIP_SLOTS": WHOLE,
-    "ADAPTIVE_GLOBAL_WINDOW": (*NUMBER, 0),
-    "ADAPTIVE_GLOBAL_COOLDOWN": NUMBER,
-    "ADAPTIVE_GLOBAL_RATE": NUMBER,
-    "ADAPTIVE_MAX_CRAWL_DELAY": NUMBER,
-    "ADAPTIVE_MAX_SLOTS": WHOLE,
-    "ADAPTIVE_DEBUG": SWITCH,
-    "ADAPTIVE_LOG_INTERVAL": NUMBER,
-}
-"""Wrong type, negative, not a number, out of range, unknown import path: for each setting."""
-
-BAD_SLOTS: dict[str, Any] = {
-    "a slot that is text": {"a": "fast"},
-    "a slot that is no mapping": {"a": 3},
-    "a delay that is no number": {"a": {"delay": "soon"}},
-    "a negative delay": {"a": {"delay": -1}},
-    "a delay of NaN": {"a": {"delay": math.nan}},
-    "no concurrency": {"a": {"concurrency": 0}},
-    "half a request": {"a": {"concurrency": 1.5}},
-}
-
-SHELL_CASES: dict[str, str] = {
-    **{name: str(values[0]) for name, values in BAD.items()},
-    "ADAPTIVE_BRUST": "3",
-    "DOWNLOAD_DELAY": "soon",
-    "DOWNLOAD_SLOTS": '{"a": {"delay": -1}}',
-    "CONCURRENT_REQUESTS_PER_DOMAIN": "0",
-}
-"""What is set with -s under a real `scrapy crawl`."""
 
 RUNNERS = {
     "AsyncCrawlerRunner": """\
@@ -124,20 +68,44 @@ def case_id(value: object) -> str:
 def test_every_setting_has_bad_cases() -> None:
     """A new setting is not done before its bad values are known here."""
     assert {setting.name for setting in SETTINGS} == set(BAD)
-    assert all(BAD.values())
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_every_default_is_allowed(setting: Any) -> None:
+def test_every_kind_of_mistake_that_a_setting_allows_for_has_a_case(setting: Setting) -> None:
+    """By the words that tell what is allowed."""
+    cases = BAD[setting.name]
+    assert set(cases) == kinds_of(setting)
+    assert all(cases.values())
+
+
+def test_every_kind_of_mistake_is_made_under_the_scrapy_command() -> None:
+    """At least once, and every setting has its turn."""
+    names, kinds = zip(*SHELL_CASES, strict=True)
+    assert set(kinds) >= set(KINDS)
+    assert set(names) >= set(BAD)
+
+
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_every_default_is_allowed(setting: Setting) -> None:
     """Set by hand, a default is as good as left out."""
     with_it = read_settings(Settings({setting.name: setting.default}))
     assert with_it == read_settings(Settings())
 
 
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_none_is_as_good_as_left_out(setting: Setting) -> None:
+    """As for every setting that Scrapy reads."""
+    assert read_settings(Settings({setting.name: None})) == read_settings(Settings())
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
-    [(name, value) for name, values in BAD.items() for value in values],
-    ids=case_id,
+    [
+        pytest.param(name, value, id=f"{name}-{kind}-{value!r}")
+        for name, cases in BAD.items()
+        for kind, values in cases.items()
+        for value in values
+    ],
 )
 def test_a_bad_value_is_refused_by_name_value_and_what_is_allowed(name: str, value: Any) -> None:
     """One typed error whose text is one line."""
@@ -181,10 +149,11 @@ def test_bad_download_slots_are_refused(slots: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "reactor"),
     [
-        (name, value, reactor)
-        for (name, value), reactor in zip(SHELL_CASES.items(), cycle(REACTORS), strict=False)
+        pytest.param(name, value, reactor, id=f"{name}-{kind}-{value}")
+        for ((name, kind), value), reactor in zip(
+            SHELL_CASES.items(), cycle(REACTORS), strict=False
+        )
     ],
-    ids=case_id,
 )
 def test_scrapy_crawl_ends_in_one_line_and_sends_nothing(
     name: str, value: str, reactor: Reactor, tmp_path: Path, origin: Callable[..., Origin]
