@@ -174,12 +174,13 @@ class Slot:
         """Send one request; `hold` must have said that it may go."""
         if self.phase is Phase.OPEN:
             self.phase = TABLE[self.phase, Signal.CLEAR]
+        recheck, self._recheck_at = self._recheck_at is not None, None
+        if recheck:
+            self.ceiling.on_recovered(now)  # the silence before a recheck was no lack of pace
         delay = self.delay
         self._bucket.take(now, delay, chance)
         self.ceiling.on_sent(now, delay)
         self.in_flight += 1
-        recheck = self._recheck_at is not None
-        self._recheck_at = None
         return Permit(self.key, now, probe=self.phase is Phase.HALF_OPEN, recheck=recheck)
 
     def is_overtaken(self, permit: Permit) -> bool:

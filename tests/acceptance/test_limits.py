@@ -47,15 +47,20 @@ PAGES = 2000
 MOST_SECONDS = 3 * PAGES / LIMIT
 """Of a crawl of them all: three times what the limit allows."""
 
-CRAWLS: list[tuple[Reactor, int]] = [("asyncio", PAGES), ("select", 100), ("none", 100)]
+CRAWLS: list[tuple[Reactor, int]] = [("asyncio", PAGES), ("select", 60), ("none", 60)]
 """Reactor and pages. The small ones show that the same holds on the other reactors."""
 
 pytestmark = pytest.mark.timeout(240)
 
 
+def burst(pages: int) -> int:
+    """A small crawl on a busy machine would not meet the limit with all of it."""
+    return BURST if pages == PAGES else 5
+
+
 def most_refusals(hits: list[Hit]) -> float:
-    """One in fifty, but a round of `CAP` may be on its way before the first refusal is read."""
-    return max(0.02 * len(hits), CAP)
+    """One in fifty; of a small crawl the two rounds of `CAP` that may be on their way."""
+    return 0.02 * len(hits) if len(hits) >= PAGES else 2 * CAP
 
 
 def refused(hits: list[Hit]) -> list[Hit]:
@@ -76,13 +81,14 @@ def assert_the_limit_was_held(done: Crawl, urls: list[str], hits: list[Hit]) -> 
 class LeakyBucket:
     """nginx's `limit_req` as a handler, whose refusals name the end of the wait as a date."""
 
-    def __init__(self) -> None:
+    def __init__(self, burst: int) -> None:
+        self._burst = burst
         self._excess = 0.0
         self._at = 0.0
 
     def __call__(self, visit: Visit) -> Answer:
         excess = max(0.0, self._excess - (visit.elapsed - self._at) * LIMIT) + 1.0
-        if excess > BURST + 1:
+        if excess > self._burst + 1:
             return refusal(429, formatdate(time.time() + 2, usegmt=True))
         self._excess, self._at = excess, visit.elapsed
         return Answer()
@@ -116,7 +122,7 @@ def test_every_page_is_fetched_through_a_limit_of_nginx_with_few_refusals(
     nginx: Callable[..., Nginx],
     crawl: Crawler,
 ) -> None:
-    fragment = limit_req("50r/s", burst=BURST, status=status)
+    fragment = limit_req("50r/s", burst=burst(pages), status=status)
     site = nginx(fragment, pages=pages, retry_after=retry_after)
     urls = site.page_urls()
     done = crawl(UrlsSpider, SETTINGS, reactor=reactor, arguments={"urls": urls}, timeout=210)
@@ -127,7 +133,7 @@ def test_every_page_is_fetched_through_a_limit_of_nginx_with_few_refusals(
 def test_a_date_in_retry_after_is_waited_for(
     reactor: Reactor, pages: int, origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
-    site = origin(LeakyBucket())
+    site = origin(LeakyBucket(burst(pages)))
     urls = [f"{site.url}/{n}" for n in range(pages)]
     done = crawl(UrlsSpider, SETTINGS, reactor=reactor, arguments={"urls": urls}, timeout=210)
     assert_the_limit_was_held(done, urls, site.hits())

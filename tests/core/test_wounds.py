@@ -179,3 +179,17 @@ class TestPermits:
         virtual = Virtual(Limits(start_delay=60.0))
         assert virtual.governor.reserve("a", 0.0) is None
         assert virtual.governor.reserve("a", 0.0) == Hold(math.inf, Reason.DELAY)
+
+
+def test_the_silence_before_a_recheck_does_not_count_as_slowness() -> None:
+    """A second trip right after it cuts to a half of the pace, not to a page a second."""
+    virtual = Virtual(Limits(start_delay=0.01))
+    virtual.fetch(20)
+    virtual.refuse(virtual.send(), page="x", told=5.0)
+    virtual.fetch(page="y")
+    virtual.fetch(page="x")
+    rate = virtual.slot().rate
+    virtual.fetch(2)
+    virtual.wait_out()
+    virtual.refuse(virtual.send(), page="z")
+    assert virtual.slot().rate > 0.4 * rate
