@@ -185,6 +185,7 @@ def test_the_silence_before_a_recheck_does_not_count_as_slowness() -> None:
     """A second trip right after it cuts to a half of the pace, not to a page a second."""
     virtual = Virtual(Limits(start_delay=0.01))
     virtual.fetch(20)
+    virtual.wait_out()
     virtual.refuse(virtual.send(), page="x", told=5.0)
     virtual.fetch(page="y")
     virtual.fetch(page="x")
