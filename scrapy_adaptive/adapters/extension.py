@@ -26,7 +26,7 @@ from .engine import INTERACTIVE_COMMANDS, Engine, running_command
 from .errors import SettingsError, told_in_one_line
 from .judge import Judge
 from .robots import CrawlDelays
-from .settings import AdaptiveSettings, autothrottle_is_on, is_enabled, read_settings
+from .settings import AdaptiveSettings, autothrottle_is_on, extensions, is_enabled, read_settings
 from .throttle import Throttle
 from .watch import Watch
 
@@ -115,7 +115,7 @@ class AdaptiveThrottle:
                 raise NotConfigured
             raise SettingsError(
                 "EXTENSIONS",
-                "without it",
+                extensions(crawler.settings),
                 "scrapy_adaptive.AdaptiveThrottle must be one of them: its middlewares are on",
             )
 

@@ -193,6 +193,11 @@ def autothrottle_is_on(settings: BaseSettings) -> bool:
     return settings.getbool("AUTOTHROTTLE_ENABLED")
 
 
+def extensions(settings: BaseSettings) -> dict[Any, Any]:
+    """The user's own extensions."""
+    return dict(settings.getdict("EXTENSIONS"))
+
+
 def read_settings(settings: BaseSettings, spider: Spider | None = None) -> AdaptiveSettings:
     """Everything the crawl is told, checked.
 
