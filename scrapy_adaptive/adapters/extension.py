@@ -156,6 +156,19 @@ class AdaptiveThrottle:
         self._watch.log_summary(self.throttle.governor, self.throttle.waiting_count, now)
 
 
+class JoinsExtension:
+    """A downloader middleware that works for the extension of its crawl."""
+
+    def __init__(self, extension: AdaptiveThrottle) -> None:
+        self._extension = extension
+        self._throttle = extension.throttle
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Join the extension of this crawl."""
+        return cls(AdaptiveThrottle.of(crawler))
+
+
 def one_line_errors() -> AbstractContextManager[None]:
     """A bad setting is told in one line under the `scrapy` command, raised in a script."""
     return told_in_one_line(nobody_catches=running_command() is not None)

@@ -21,15 +21,13 @@ from scrapy.exceptions import (
 
 from scrapy_adaptive.core.facts import Outcome
 
-from .extension import AdaptiveThrottle
+from .extension import JoinsExtension
 from .judge import Verdict
 from .throttle import OPT_OUT_META_KEY
 
 if TYPE_CHECKING:
     from scrapy import Request
-    from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from typing_extensions import Self
 
 OURS = (
     DownloadCancelledError,
@@ -41,17 +39,8 @@ OURS = (
 """Errors of the crawler's own making: they say nothing of the site."""
 
 
-class AdaptiveGate:
+class AdaptiveGate(JoinsExtension):
     """Downloader middleware at 950."""
-
-    def __init__(self, extension: AdaptiveThrottle) -> None:
-        self._extension = extension
-        self._throttle = extension.throttle
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Join the extension of this crawl."""
-        return cls(AdaptiveThrottle.of(crawler))
 
     async def process_request(self, request: Request) -> Request | None:
         """Wait until the request may be sent; hand it back when the spider closes instead."""

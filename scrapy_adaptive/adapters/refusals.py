@@ -11,27 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .extension import AdaptiveThrottle
+from .extension import JoinsExtension
 from .robots import is_robots_txt
 
 if TYPE_CHECKING:
     from scrapy import Request
-    from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from typing_extensions import Self
 
 
-class AdaptiveRefusals:
+class AdaptiveRefusals(JoinsExtension):
     """Downloader middleware at 585."""
-
-    def __init__(self, extension: AdaptiveThrottle) -> None:
-        self._extension = extension
-        self._throttle = extension.throttle
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        """Join the extension of this crawl."""
-        return cls(AdaptiveThrottle.of(crawler))
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         """Send a refused request back; let everything else pass."""
