@@ -9,6 +9,7 @@ from .adapters.addon import Addon
 from .adapters.errors import SettingsError
 from .adapters.extension import AdaptiveThrottle
 from .adapters.gate import AdaptiveGate
+from .adapters.host_queue import HostQueue
 from .adapters.refusals import AdaptiveRefusals
 from .core.facts import Outcome
 
@@ -19,6 +20,7 @@ __all__ = [
     "AdaptiveRefusals",
     "AdaptiveThrottle",
     "Addon",
+    "HostQueue",
     "Outcome",
     "SettingsError",
     "__version__",

@@ -11,10 +11,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from scrapy.utils.misc import load_object
+
 from .extension import AdaptiveThrottle, one_line_errors
 from .gate import AdaptiveGate
+from .host_queue import HostQueue
 from .refusals import AdaptiveRefusals
-from .settings import autothrottle_is_on, is_enabled, read_settings
+from .settings import autothrottle_is_on, is_enabled, own_priority_queue, read_settings
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -44,6 +47,7 @@ class Addon:
                 "DOWNLOADER_MIDDLEWARES", middleware, priority
             )
         settings.setdefault_in_component_priority_dict("EXTENSIONS", AdaptiveThrottle, 0)
+        self._set_priority_queue(settings)
         if autothrottle_is_on(settings):
             logger.warning(
                 "AUTOTHROTTLE_ENABLED is switched off: scrapy_adaptive owns the delay, and its "
@@ -51,3 +55,17 @@ class Addon:
             )
             user_priority = settings.getpriority("AUTOTHROTTLE_ENABLED")
             settings.set("AUTOTHROTTLE_ENABLED", False, user_priority or "addon")
+
+    def _set_priority_queue(self, settings: BaseSettings) -> None:
+        own = own_priority_queue(settings)
+        if own is None:
+            former = settings.get("SCHEDULER_PRIORITY_QUEUE")
+            settings.set("ADAPTIVE_FALLBACK_PRIORITY_QUEUE", former, "addon")
+            settings.set("SCHEDULER_PRIORITY_QUEUE", HostQueue, "addon")
+        elif load_object(own) is not HostQueue:
+            logger.info(
+                "SCHEDULER_PRIORITY_QUEUE = %r is kept: its requests wait for their host in the "
+                "downloader, where they hold places in CONCURRENT_REQUESTS "
+                "(scrapy_adaptive.HostQueue would keep them until their host may send)",
+                own,
+            )

@@ -14,6 +14,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from scrapy.pqueues import _path_safe
+from scrapy.utils.defer import _schedule_coro
 from scrapy.utils.httpobj import urlparse_cached
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from scrapy.core.engine import ExecutionEngine
     from scrapy.core.scheduler import BaseScheduler
     from scrapy.crawler import Crawler
+    from scrapy.pqueues import ScrapyPriorityQueue
     from twisted.internet.defer import Deferred
 
 logger = logging.getLogger("scrapy_adaptive")
@@ -65,6 +68,7 @@ class Engine:
         self._follow_fetch(engine, on_left)
         self._precede_close(engine, on_close)
         self._free_slots_of_delay(engine)
+        self._let_requests_step_aside(engine)
         assert engine._slot is not None
         wrap_scheduler(engine._slot.scheduler)
 
@@ -80,15 +84,19 @@ class Engine:
             return None
         return self._engine.downloader.get_slot_key(request)
 
-    def claim_key(self, request: Request) -> str | None:
-        """The slot of a request at the gate; a key that Scrapy itself wrote does not outlive
+    def own_key(self, request: Request) -> str | None:
+        """The slot of a request on its way in; a key that Scrapy itself wrote does not outlive
         its host, or a redirect would be paced by the site it came from."""
         meta = request.meta
         if SLOT_META_KEY in meta and meta[SLOT_META_KEY] == meta.get(WRITTEN_META_KEY):
             del meta[SLOT_META_KEY]
-        key = self.slot_key(request)
-        if SLOT_META_KEY not in meta:
-            meta[WRITTEN_META_KEY] = key
+        return self.slot_key(request)
+
+    def claim_key(self, request: Request) -> str | None:
+        """The slot of a request at the gate; it is noted if Scrapy will write it."""
+        key = self.own_key(request)
+        if SLOT_META_KEY not in request.meta:
+            request.meta[WRITTEN_META_KEY] = key
         return key
 
     def step_aside(self, request: Request) -> None:
@@ -99,6 +107,24 @@ class Engine:
     def step_back(self, request: Request) -> None:
         """The request takes a place again: the downloader will want to free it."""
         self._engine.downloader.active.add(request)
+
+    def is_active(self, request: Request) -> bool:
+        """Whether the downloader knows of this request."""
+        return request in self._engine.downloader.active
+
+    @property
+    def has_active(self) -> bool:
+        """Whether the downloader knows of any request."""
+        return bool(self._engine.downloader.active)
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether the spider may still bring start requests."""
+        return self._engine._start is not None
+
+    def close(self, reason: str) -> None:
+        """Ask the spider to close."""
+        _schedule_coro(self._engine.close_spider_async(reason=reason))
 
     @property
     def _engine(self) -> ExecutionEngine:
@@ -141,12 +167,42 @@ class Engine:
         for slot in getattr(downloader, "slots", {}).values():
             slot.delay = 0.0
 
+    @staticmethod
+    def _let_requests_step_aside(engine: ExecutionEngine) -> None:
+        downloader = engine.downloader
+        if type(downloader.active) is set:
+            downloader.active = _Active(downloader.active)
+
+
+class _Active(set["Request"]):
+    """Requests that hold places; one that has stepped aside may leave all the same."""
+
+    def remove(self, request: Request) -> None:
+        """Free its place, if it holds one."""
+        self.discard(request)
+
 
 class _WithoutDelay(dict[str, dict[str, Any]]):
     """DOWNLOAD_SLOTS with the delay of every slot set to 0: the gate paces, Scrapy does not."""
 
     def get(self, key: str, default: Any = None) -> Any:
         return {**(super().get(key) or {}), "delay": 0.0}
+
+
+def topmost(queue: ScrapyPriorityQueue) -> int | None:
+    """Negated priority of the topmost request of Scrapy's own queue; None when it is empty.
+
+    While there are start requests, its own record of it may be that of a priority used up.
+    """
+    if not queue._start_queues:
+        return queue.curprio
+    queues = (queue.queues, queue._start_queues)
+    return min((top for each in queues for top, queued in each.items() if queued), default=None)
+
+
+def queue_path(key: str, host: str) -> str:
+    """Where Scrapy's default queue stores the requests of a host; empty if it stores none."""
+    return f"{key}/{_path_safe(host)}" if key else ""
 
 
 def running_command() -> str | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from scrapy import signals
-from scrapy.exceptions import DontCloseSpider, NotConfigured
+from scrapy.exceptions import CloseSpider, DontCloseSpider, NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
 from scrapy_adaptive.core.global_breaker import GlobalBreaker
@@ -24,11 +24,13 @@ from scrapy_adaptive.core.governor import Governor
 from .again import Again
 from .engine import INTERACTIVE_COMMANDS, Engine, running_command
 from .errors import SettingsError, told_in_one_line
+from .hosts import Hosts
 from .judge import Judge
+from .memory import Memory
 from .robots import CrawlDelays
 from .settings import AdaptiveSettings, autothrottle_is_on, extensions, is_enabled, read_settings
 from .throttle import Throttle
-from .watch import Watch
+from .watch import Parked, Watch
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
+
+PARKED = "adaptive_parked"
+"""Why a crawl was closed of which only parked hosts were left."""
 
 _RUNNING: WeakSet[AdaptiveThrottle] = WeakSet()
 """Extensions of the crawlers that run in this process."""
@@ -72,7 +77,17 @@ class AdaptiveThrottle:
             self._watch,
             self.crawl_delays,
             page_of=fingerprinter.fingerprint,
+            may_end_parked=settings.jobdir is not None,
         )
+        self.hosts = Hosts(
+            self.throttle,
+            self.engine,
+            stats,
+            discount=settings.host_depth_discount,
+            most=settings.max_slots,
+        )
+        self._memory = Memory(settings.jobdir)
+        self._memory.recall(self.throttle.governor, time.monotonic())
         self.again = Again(
             self.throttle,
             stats,
@@ -141,19 +156,32 @@ class AdaptiveThrottle:
     def _on_idle(self) -> None:
         if self.throttle.is_holding:
             raise DontCloseSpider
+        if self.throttle.may_end_parked:
+            raise CloseSpider(PARKED)
 
     def _on_closed(self) -> None:
         _RUNNING.discard(self)
         if self._summary is not None and self._summary.running:
             self._summary.stop()
         now = time.monotonic()
+        self._memory.save(self.throttle.governor, now)
         self._watch.write_stats(self.throttle.governor, now)
+        self._watch.log_parked(self._parked(now))
         self._watch.log_table(self.throttle.governor, now)
 
     def _on_interval(self) -> None:
         now = time.monotonic()
         self._watch.write_stats(self.throttle.governor, now)
         self._watch.log_summary(self.throttle.governor, self.throttle.waiting_count, now)
+        self._watch.log_parked(self._parked(now))
+
+    def _parked(self, now: float) -> list[Parked]:
+        """Parked slots, for how many seconds yet, and how many requests wait for them."""
+        throttle = self.throttle
+        return [
+            Parked(slot.key, slot.pause.until - now, throttle.waiting(slot.key))
+            for slot in throttle.governor.parked(now)
+        ]
 
 
 class JoinsExtension:

@@ -22,8 +22,8 @@ from scrapy.exceptions import (
 from scrapy_adaptive.core.facts import Outcome
 
 from .extension import JoinsExtension
+from .hosts import OPT_OUT_META_KEY
 from .judge import Verdict
-from .throttle import OPT_OUT_META_KEY
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -43,7 +43,7 @@ class AdaptiveGate(JoinsExtension):
     """Downloader middleware at 950."""
 
     async def process_request(self, request: Request) -> Request | None:
-        """Wait until the request may be sent; hand it back when the spider closes instead."""
+        """Wait until the request may be sent, or hand it back: it would wait for long."""
         self._extension.attach()
         key = self._extension.engine.claim_key(request)
         if key is None or request.meta.get(OPT_OUT_META_KEY):

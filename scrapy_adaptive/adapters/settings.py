@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy_adaptive.core.limits import Limits
 
 from .errors import SettingsError
-from .values import Classifier, boolean, classifier, mapping, number, statuses, whole
+from .values import Classifier, boolean, classifier, mapping, number, queue_class, statuses, whole
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -59,10 +59,15 @@ class AdaptiveSettings:
     global_rate: float
     max_crawl_delay: float
     max_slots: int
+    max_pause: float
+    host_depth_discount: float
+    fallback_priority_queue: Any
     debug: bool
     log_interval: float
     limits: Limits
     slot_limits: Mapping[str, Limits]
+    jobdir: str | None
+    """The job's folder; None where the crawl is not saved."""
     robots_user_agent: str | None
     """Name under which robots.txt is read; None where it is not obeyed."""
 
@@ -168,6 +173,28 @@ SETTINGS: tuple[Setting, ...] = (
         whole(1),
         "Slots remembered; the least recently used idle ones are forgotten.",
     ),
+    Setting(
+        "ADAPTIVE_MAX_PAUSE",
+        3600.0,
+        _SECONDS,
+        number(0),
+        "A host that asks for a longer pause is parked: see :doc:`/howto/parked-hosts`.",
+    ),
+    Setting(
+        "ADAPTIVE_HOST_DEPTH_DISCOUNT",
+        0.0,
+        "a number, 0 or more",
+        number(0),
+        "The kth request taken from one host counts k times so much less than its priority says.",
+    ),
+    Setting(
+        "ADAPTIVE_FALLBACK_PRIORITY_QUEUE",
+        "scrapy.pqueues.DownloaderAwarePriorityQueue",
+        "a priority queue class or its import path",
+        queue_class,
+        "What HostQueue stands for while ADAPTIVE_ENABLED is False; the add-on notes here which "
+        "SCHEDULER_PRIORITY_QUEUE it replaced.",
+    ),
     Setting("ADAPTIVE_DEBUG", False, _SWITCH, boolean, "One log line per response."),
     Setting(
         "ADAPTIVE_LOG_INTERVAL",
@@ -193,6 +220,22 @@ def autothrottle_is_on(settings: BaseSettings) -> bool:
     return settings.getbool("AUTOTHROTTLE_ENABLED")
 
 
+def own_priority_queue(settings: BaseSettings) -> Any:
+    """The SCHEDULER_PRIORITY_QUEUE that somebody chose; None where it is Scrapy's default."""
+    chosen = settings.getpriority("SCHEDULER_PRIORITY_QUEUE") or 0
+    return settings.get("SCHEDULER_PRIORITY_QUEUE") if chosen > 0 else None
+
+
+def fallback_priority_queue(settings: BaseSettings) -> Any:
+    """The queue class that HostQueue stands for while it is switched off.
+
+    Raises:
+        SettingsError: its value is not allowed.
+    """
+    named = {setting.name: setting for setting in SETTINGS}
+    return _read(settings, named["ADAPTIVE_FALLBACK_PRIORITY_QUEUE"])
+
+
 def extensions(settings: BaseSettings) -> dict[Any, Any]:
     """The user's own extensions."""
     return dict(settings.getdict("EXTENSIONS"))
@@ -216,6 +259,7 @@ def read_settings(settings: BaseSettings, spider: Spider | None = None) -> Adapt
         **values,
         limits=limits,
         slot_limits=_slot_limits(settings, limits),
+        jobdir=settings.get("JOBDIR") or None,
         robots_user_agent=str(user_agent) if obeys_robots else None,
     )
 
@@ -261,6 +305,7 @@ def _limits(settings: BaseSettings, spider: Spider | None, values: Mapping[str, 
         burst=values["burst"],
         backoff_ratio=values["backoff_ratio"],
         floor=max(delay, _checked("download_delay of the spider", own_delay, number(0), _SECONDS)),
+        max_pause=values["max_pause"],
         concurrency=min(
             cap, _checked("max_concurrent_requests of the spider", own_cap, whole(1), _COUNT)
         ),

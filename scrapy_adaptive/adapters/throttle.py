@@ -4,7 +4,6 @@ Laws
 ----
 * Every request past the gate has one permit; it ends when its answer is judged, or at the
   latest when the request has left all downloader middlewares.
-* Requests of a slot that wait go first come, first served, but for probes and rechecks.
 * After every fact the alarm is armed for the earliest instant at which the slot may move.
 * Once the spider is asked to close, nothing more passes.
 """
@@ -12,12 +11,10 @@ Laws
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from scrapy.utils.defer import maybe_deferred_to_future
-from twisted.internet.defer import Deferred
 
 from scrapy_adaptive.core.facts import Answer, Hold, Outcome, Permit, Wanted
 from scrapy_adaptive.core.governor import Governor
@@ -25,7 +22,11 @@ from scrapy_adaptive.core.governor import Governor
 from .alarm import Alarm
 from .cache_marks import CacheMarks
 from .flight import Flight
-from .returns import Returns
+from .line import Line, Waiter
+from .returns import Returns, Room
+from .robots import is_robots_txt
+from .side_queue import SideQueue
+from .trip import Trips
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -38,8 +39,10 @@ if TYPE_CHECKING:
     from .robots import CrawlDelays
     from .watch import Watch
 
-OPT_OUT_META_KEY = "adaptive_dont_throttle"
 DONT_LEARN_META_KEY = "autothrottle_dont_adjust_delay"
+
+WHOLE_CRAWL = "\0"
+"""The alarm's key for what holds every slot at once; no slot has such a name."""
 
 
 class Throttle:
@@ -52,6 +55,7 @@ class Throttle:
         watch: tells the user.
         crawl_delays: what robots.txt files asked for.
         page_of: identity of a request's page.
+        may_end_parked: whether the crawl can be resumed, and need not wait for parked slots.
         clock: monotonic seconds.
     """
 
@@ -64,12 +68,15 @@ class Throttle:
         crawl_delays: CrawlDelays,
         *,
         page_of: Callable[[Request], Hashable],
+        may_end_parked: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.governor = governor
         self.judge = judge
         self.clock = clock
         self.cache_marks = CacheMarks()
+        self.trips = Trips(self.cache_marks)
+        self.room: Room = SideQueue(self)
         self.returns = Returns(self)
         self.is_closing = False
         self._stopped = False
@@ -77,9 +84,11 @@ class Throttle:
         self._watch = watch
         self._crawl_delays = crawl_delays
         self._page_of = page_of
+        self._may_end_parked = may_end_parked
         self._flights: dict[Request, Flight] = {}
-        self._waiting: dict[str, deque[tuple[Request, Deferred[None]]]] = {}
-        self._reserved: dict[Request, str] = {}
+        self._line = Line()
+        self._robots: dict[Request, str] = {}
+        """robots.txt files under way, and their slots."""
         self._alarm = Alarm(self._on_alarm, clock)
 
     # Questions
@@ -95,59 +104,74 @@ class Throttle:
     @property
     def waiting_count(self) -> int:
         """Requests that wait at the gate or after a refusal."""
-        return sum(map(len, self._waiting.values())) + len(self.returns)
+        return len(self._line) + self.room.back_count
 
     @property
     def is_holding(self) -> bool:
         """Whether any request waits at the gate."""
-        return bool(self._waiting)
+        return bool(len(self._line))
 
     def has_waiting(self, key: str) -> bool:
         """Whether requests of that slot wait at the gate."""
-        return key in self._waiting
+        return key in self._line
+
+    def wanted(self, key: str) -> Wanted:
+        """Which of the slot's requests serves best just now."""
+        slot = self.governor.slot(key, self.clock())
+        return slot.wanted if slot.suspects else Wanted.ANY
+
+    def is_suspect(self, request: Request) -> bool:
+        """Whether the request's page was refused before, and the pace may not be to blame."""
+        key = self.key_of(request)
+        return (
+            key is not None
+            and key in self.governor
+            and (self._page_of(request) in self.governor.slot(key, self.clock()).suspects)
+        )
 
     # The way in
 
     async def admit(self, request: Request, key: str) -> bool:
-        """Wait until this request may be sent; False when the spider is closing instead."""
+        """Wait until this request may be sent; False when it has to go back instead."""
         if self._closed():
             return False
         self._engage(request, key)
-        if key in self._waiting or not self._try(request, key):
-            await self._wait(request, key)
-            while not self._closed() and self._is_overtaken(request):
+        if key in self._line or not self._try(request, key):
+            first = False
+            while await self._wait(request, key, first=first) and self._is_overtaken(request):
                 self._drop(request)
-                await self._wait(request, key, first=True)
+                first = True
         if self._closed():
             self._drop(request)
-            return False
-        if self.returns.keys:
-            self.rearm(key)
-        return True
-
-    def _is_overtaken(self, request: Request) -> bool:
-        """Whether a refusal was read between the grant of a permit and this coroutine's turn."""
-        flight = self._flights.get(request)
-        return flight is not None and self.governor.is_overtaken(flight.permit, self.clock())
+        self.rearm(key)
+        return request in self._flights
 
     def _closed(self) -> bool:
         return self.is_closing
 
-    def reserve(self, key: str, request: Request) -> Hold | None:
-        """Promise a place of the slot to a request that is about to set out."""
-        hold = self.governor.reserve(key, self.clock())
-        if hold is None:
-            self._reserved[request] = key
-        return hold
+    def _is_overtaken(self, request: Request) -> bool:
+        """Whether a refusal was read between the grant of a permit and this coroutine's turn."""
+        flight = self._flights.get(request)
+        return (
+            flight is not None
+            and not self._closed()
+            and self.governor.is_overtaken(flight.permit, self.clock())
+        )
 
     def _engage(self, request: Request, key: str) -> None:
-        self._release(request)
         now = self.clock()
-        if key not in self.governor:
-            self._watch.on_new_slot(key)
         slot = self.governor.slot(key, now)
+        if slot.is_new:
+            self._watch.on_new_slot(key)
         if self._crawl_delays:
             slot.crawl_delay = max(slot.crawl_delay, self._crawl_delays.of(request))
+        promised = self.room.on_at_gate(request, key)
+        if promised is not None and promised != key:
+            self.rearm(promised)
+        if is_robots_txt(request):
+            slot.robots_count += 1
+            self._robots[request] = key
+            self.room.on_robots(request, key)
 
     def _try(self, request: Request, key: str) -> bool:
         result = self.governor.take(key, self.clock())
@@ -158,52 +182,56 @@ class Throttle:
             self._watch.on_probe(key, request)
         return True
 
-    async def _wait(self, request: Request, key: str, *, first: bool = False) -> None:
+    async def _wait(self, request: Request, key: str, *, first: bool) -> bool:
+        """Wait for a permit; returns whether there is one."""
         scheduled = self.returns.is_scheduled(request)
-        deferred: Deferred[None] = Deferred()
-        queue = self._waiting.setdefault(key, deque())
-        queue.insert(0 if first else len(queue), (request, deferred))
+        waiter = Waiter(request, scheduled and self.room.takes_back, self.clock())
+        self._line.join(key, waiter, first=first)
         if not scheduled:
             self._engine.step_aside(request)
+        self._send_back(key)
         self.rearm(key)
         try:
-            await maybe_deferred_to_future(deferred)
-        except BaseException:  # whoever awaits the download has cancelled it
-            self._forget_waiting(request, key)
-            raise
-        finally:
+            return await maybe_deferred_to_future(waiter.done)
+        finally:  # whoever awaits the download may have cancelled it
+            self._line.leave(key, waiter)
             if not scheduled:
                 self._engine.step_back(request)
 
-    def _forget_waiting(self, request: Request, key: str) -> None:
-        left = [entry for entry in self._waiting.pop(key, ()) if entry[0] is not request]
-        if left:
-            self._waiting[key] = deque(left)
-
     def _serve(self, key: str) -> None:
         """Let go whoever may go of those who wait for this slot."""
-        queue = self._waiting.get(key)
-        while queue:
-            index = self._choose(key, queue)
-            request, deferred = queue[index]
-            if not self._try(request, key):
+        while key in self._line:
+            wanted = self.wanted(key)
+            waiter = self._line.next(key, wanted, self.is_suspect)
+            if waiter is None or self._is_better_elsewhere(key, wanted, waiter):
                 return
-            del queue[index]
-            if not queue:
-                del self._waiting[key]
-            self._engine.step_back(request)
-            deferred.callback(None)
+            if not self._try(waiter.request, key):
+                return
+            self._end_wait(key, waiter, may_go=True)
 
-    def _choose(self, key: str, queue: deque[tuple[Request, Deferred[None]]]) -> int:
-        slot = self.governor.slot(key, self.clock())
-        wanted = slot.wanted
-        if wanted is Wanted.ANY or len(queue) == 1 or not slot.suspects:
-            return 0
-        suspected = wanted is Wanted.SUSPECTED
-        for index, (request, _) in enumerate(queue):
-            if (self._page_of(request) in slot.suspects) is suspected:
-                return index
-        return 0
+    def _is_better_elsewhere(self, key: str, wanted: Wanted, waiter: Waiter) -> bool:
+        """Whether the page that alone was refused is asked for now, and waits in the queue."""
+        if wanted is not Wanted.SUSPECTED or self.is_suspect(waiter.request):
+            return False
+        return self.room.has_suspect(key)
+
+    def _send_back(self, key: str) -> None:
+        """Send those back who would wait too long."""
+        waiters = self._line.of(key)
+        now = self.clock()
+        hold = self.governor.ready_at(key, now) if waiters else None
+        if hold is None or self.is_closing:
+            return
+        slot = self.governor.slot(key, now)
+        for waiter in waiters:
+            if waiter.is_too_long(hold, slot, now):
+                self._watch.on_handed_back()
+                self._end_wait(key, waiter, may_go=False)
+
+    def _end_wait(self, key: str, waiter: Waiter, *, may_go: bool) -> None:
+        self._line.leave(key, waiter)
+        self._engine.step_back(waiter.request)
+        waiter.done.callback(may_go)
 
     # The way out
 
@@ -243,8 +271,8 @@ class Throttle:
 
     def on_left(self, request: Request) -> None:
         """The request has left all downloader middlewares: whatever is open ends now."""
-        self._release(request)
         self.returns.on_left(request)
+        self._free(request)
         flight = self._flights.pop(request, None)
         if flight is None:
             return
@@ -265,11 +293,15 @@ class Throttle:
             self.governor.on_dropped(flight.permit, self.clock())
             self._on_ended(flight.permit.key)
 
-    def _release(self, request: Request) -> None:
-        key = self._reserved.pop(request, None)
-        if key is not None:
-            self.governor.release(key)
-            self.rearm(key)
+    def _free(self, request: Request) -> None:
+        """End what a request held without a permit."""
+        promised = self.room.on_left(request)
+        robots = self._robots.pop(request, None)
+        if robots is not None:
+            self.governor.slot(robots, self.clock()).robots_count -= 1
+        for key in {promised, robots}:
+            if key is not None:
+                self.rearm(key)
 
     def _settle(
         self, request: Request, flight: Flight, verdict: Verdict, response: Response | None
@@ -310,36 +342,49 @@ class Throttle:
         if self.is_closing:
             return
         now = self.clock()
-        at = self.returns.ripe_at(key, now)
-        if key in self._waiting:
-            at = min(at, self.governor.next_wakeup((key,), now))
+        at = self.room.ripe_at(key, now)
+        if key in self._line:
+            at = min(at, self.governor.next_wakeup((key,), now), self._line.patience_until(key))
         self._alarm.arm(key, at)
+
+    def await_crawl(self, hold: Hold) -> None:
+        """Requests are ready, but the whole crawl is held: have the engine ask again."""
+        if not self.is_closing:
+            self._alarm.arm(WHOLE_CRAWL, hold.until)
 
     def _on_ended(self, key: str) -> None:
         """A permit of this slot has ended: it may free the slot, or the whole crawl."""
         self._look_at_global()
+        self._send_back(key)
         self.rearm(key)
-        if self.returns.ripe_at(key, self.clock()) <= self.clock():
-            self.returns.on_due(key)  # the place that has just become free is for a page of these
+        self.room.on_freed(key)
 
     def _look_at_global(self) -> None:
         """While the whole crawl is stopped, and when it goes on, every slot's instant moves."""
-        was_stopped, self._stopped = self._stopped, self.governor.is_stopped(self.clock())
-        if self._stopped and not was_stopped:
+        hold = self.governor.stop_hold(self.clock())
+        was_stopped, self._stopped = self._stopped, hold is not None
+        if hold is not None and not was_stopped:
             self._watch.on_stopped(self.governor.stop_causes)
-        elif was_stopped and not self._stopped:
+        elif was_stopped and hold is None:
             self._watch.on_resumed()
-        if self._stopped or was_stopped:
-            for key in {*self._waiting, *self.returns.keys}:
+            self._engine.nudge()
+        if hold is not None:
+            self.await_crawl(hold)
+        if hold is not None or was_stopped:
+            for key in {*self._line, *self.room.keys}:
+                self._send_back(key)
                 self.rearm(key)
 
     def _on_alarm(self, keys: list[str]) -> None:
         self._look_at_global()
+        asks = WHOLE_CRAWL in keys and self.room.is_ripe
         for key in keys:
-            self._serve(key)
-            self.returns.on_due(key)
-            self.rearm(key)
-        if self.returns.is_ripe:
+            if key != WHOLE_CRAWL:
+                self._serve(key)
+                self._send_back(key)
+                asks |= self.room.on_due(key)
+                self.rearm(key)
+        if asks:
             self._engine.nudge()
 
     def on_close(self) -> None:
@@ -348,8 +393,18 @@ class Throttle:
             return
         self.is_closing = True
         self._alarm.cancel()
-        waiting, self._waiting = self._waiting, {}
-        for queue in waiting.values():
-            for _, deferred in queue:
-                deferred.callback(None)
-        self.returns.give_back_all()
+        for key in list(self._line):
+            for waiter in self._line.of(key):
+                self._end_wait(key, waiter, may_go=False)
+        self.room.on_close()
+
+    # Parking
+
+    @property
+    def may_end_parked(self) -> bool:
+        """Whether nothing but parked slots is left, of a crawl that can be resumed."""
+        return self._may_end_parked and not self.is_closing and self.room.is_parked
+
+    def waiting(self, key: str) -> int:
+        """Requests that wait for this slot, at the gate or in its queue."""
+        return len(self._line.of(key)) + self.room.waiting(key)

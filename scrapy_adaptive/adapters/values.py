@@ -77,3 +77,11 @@ def classifier(value: Any) -> Classifier | None:
         raise TypeError(value)
     judge: Classifier = found
     return judge
+
+
+def queue_class(value: Any) -> type:
+    """Reads a class that can be pushed to and popped from, or the import path of one."""
+    found = load_object(value)
+    if not isinstance(found, type) or not (hasattr(found, "push") and hasattr(found, "pop")):
+        raise TypeError(value)
+    return found

@@ -10,7 +10,8 @@ Laws
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
 from scrapy_adaptive.core.facts import Event
@@ -46,6 +47,16 @@ _EVENT_LINES = {
 }
 
 
+class Parked(NamedTuple):
+    """A slot whose site asked for a long pause."""
+
+    slot: str
+    seconds: float
+    """From now to its end."""
+    waiting: int
+    """Requests that wait for it."""
+
+
 class Watch:
     """Tells the user of one crawl what its throttle does.
 
@@ -63,6 +74,8 @@ class Watch:
         self._own_slots = own_slots
         self._bounds: WeakKeyDictionary[Slot, tuple[str, int]] = WeakKeyDictionary()
         self._neighbours: list[Governor] = []
+        self._shared: set[str] = set()
+        """Slots that other crawlers use too, as the log has said."""
 
     def know_neighbours(self, governors: Iterable[Governor]) -> None:
         """Other crawlers of this process, each with a budget of its own."""
@@ -71,8 +84,9 @@ class Watch:
     # Facts
 
     def on_new_slot(self, key: str) -> None:
-        """A slot is used for the first time."""
-        if any(key in governor for governor in self._neighbours):
+        """Nothing was sent yet for this slot."""
+        if key not in self._shared and any(key in governor for governor in self._neighbours):
+            self._shared.add(key)
             logger.warning(
                 "slot %s is used by another crawler of this process too: each has a budget of "
                 "its own, the site sees both",
@@ -82,6 +96,10 @@ class Watch:
     def on_probe(self, key: str, request: Request) -> None:
         """A probe leaves."""
         logger.info("slot %s: probes with %s", key, request)
+
+    def on_handed_back(self) -> None:
+        """A request waits in its queue, not at the gate."""
+        self._stats.inc_value("adaptive/handed_back")
 
     def on_stopped(self, causes: Iterable[str]) -> None:
         """The global breaker has opened."""
@@ -183,6 +201,14 @@ class Watch:
             slots or "none yet",
         )
 
+    def log_parked(self, parked: Iterable[Parked]) -> None:
+        """Which slots are parked."""
+        for slot, seconds, waiting in parked:
+            until = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() + seconds))
+            logger.info(
+                "slot %s: parked until %s by its own word (%d requests wait)", slot, until, waiting
+            )
+
     def log_table(self, governor: Governor, now: float) -> None:
         """The table at the end of the crawl."""
         slots = sorted(governor, key=lambda slot: -slot.accepted_count)
@@ -231,7 +257,7 @@ def _row(slot: Slot, now: float) -> tuple[str, ...]:
         str(slot.accepted_count),
         str(slot.refused_count),
         str(slot.again_count),
-        f"{slot.time_paused(now):.1f}",
+        f"{slot.pause.seconds(now):.1f}",
         f"{slot.delay:.3f}",
         f"{slot.ceiling.rate:.2f}" if learned else "–",
     )

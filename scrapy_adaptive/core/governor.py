@@ -84,6 +84,8 @@ class Governor:
         self._global_breaker = global_breaker
         self._global_delay = 1.0 / global_rate if global_rate else 0.0
         self._global_bucket = TokenBucket(1.0, -math.inf)
+        self._reserved = 0
+        self._reserved_at = -math.inf
         self._max_slots = max_slots
         self._chance = chance
         self._ceiling = ceiling
@@ -101,42 +103,54 @@ class Governor:
     def __contains__(self, key: str) -> bool:
         return key in self._slots
 
+    def limits_of(self, key: str) -> Limits:
+        """The user's bounds of that slot."""
+        return self._slot_limits.get(key, self._limits)
+
     def slot(self, key: str, now: float) -> Slot:
         """The slot of that key, made if nobody knows it."""
         slot = self._slots.get(key)
         if slot is None:
-            limits = self._slot_limits.get(key, self._limits)
+            limits = self.limits_of(key)
             slot = self._slots[key] = Slot(key, limits, self._ceiling(limits), now)
             self._forget_idle(now)
         else:
             self._slots.move_to_end(key)
         return slot
 
-    def ready_at(self, key: str, now: float, *, reserved: bool = False) -> Hold | None:
-        """Why nothing may be sent for this slot at `now`, and until when; None when it may.
+    def ready_at(self, key: str, now: float) -> Hold | None:
+        """Why nothing may be sent for this slot at `now`, and until when; None when it may."""
+        hold = self.stop_hold(now) or self.slot(key, now).hold(now)
+        return hold or self._global_rate_hold(now)
 
-        Args:
-            key: the slot.
-            now: monotonic seconds.
-            reserved: count the places promised to queued requests as taken: what a queue asks.
-        """
+    def stop_hold(self, now: float) -> Hold | None:
+        """Why the global breaker lets nothing through, and until when; None when it is closed."""
         until = self._global_breaker.hold_until(now, in_flight=self.counts.in_flight)
-        if until is not None:
-            return Hold(until, Reason.GLOBAL)
-        hold = self.slot(key, now).hold(now, reserved=reserved)
-        if hold is None and self._global_delay:
-            at = self._global_bucket.ready_at(self._global_delay)
-            if now < at:
-                return Hold(at, Reason.GLOBAL_RATE)
-        return hold
+        return None if until is None else Hold(until, Reason.GLOBAL)
 
-    def next_wakeup(self, keys: Iterable[str], now: float, *, reserved: bool = False) -> float:
+    def crawl_hold(self, now: float) -> Hold | None:
+        """Why no request of any slot may leave its queue at `now`, and until when."""
+        return self.stop_hold(now) or self._global_rate_hold(now, self._reserved)
+
+    def queue_hold(self, key: str, now: float) -> Hold | None:
+        """Why no request of this slot may leave its queue at `now`, the whole crawl aside.
+
+        Places promised to queued requests count as taken. A slot nobody knows is not made.
+        """
+        slot = self._slots.get(key)
+        return None if slot is None else slot.hold_queued(now)
+
+    def next_wakeup(self, keys: Iterable[str], now: float) -> float:
         """The earliest instant at which one of these slots may send, by what is known now.
 
         Infinity when only an event (an answer, a verdict) can free them.
         """
-        holds = (self.ready_at(key, now, reserved=reserved) for key in keys)
+        holds = (self.ready_at(key, now) for key in keys)
         return min((now if hold is None else hold.until for hold in holds), default=math.inf)
+
+    def parked(self, now: float) -> list[Slot]:
+        """Slots whose site asked for a longer pause than the user wants to sit through."""
+        return [slot for slot in self if slot.pause.is_parked(now)]
 
     # Sends
 
@@ -158,14 +172,17 @@ class Governor:
         A reservation ends with `release`, before the gate takes the permit or when the request
         goes another way. It holds back other reservations, never a request at the gate.
         """
-        hold = self.ready_at(key, now, reserved=True)
+        hold = self.crawl_hold(now) or self.slot(key, now).hold_queued(now)
         if hold is None:
-            self._slots[key].reserved += 1
+            self._slots[key].reserve(now)
+            self._reserved += 1
+            self._reserved_at = now
         return hold
 
     def release(self, key: str) -> None:
         """End one reservation of this slot."""
         self._slots[key].reserved -= 1
+        self._reserved -= 1
 
     def is_overtaken(self, permit: Permit, now: float) -> bool:
         """Whether pain came after this permit was granted: it must not be used any more."""
@@ -218,7 +235,7 @@ class Governor:
 
     def time_paused(self, now: float) -> float:
         """Seconds in which a slot's breaker was not closed, summed over all slots."""
-        return self._forgotten_pauses + sum(slot.time_paused(now) for slot in self)
+        return self._forgotten_pauses + sum(slot.pause.seconds(now) for slot in self)
 
     @property
     def stop_causes(self) -> tuple[str, ...]:
@@ -227,8 +244,15 @@ class Governor:
 
     def is_stopped(self, now: float) -> bool:
         """Whether the global breaker is open; its cool-down begins with the last answer back."""
-        in_flight = self.counts.in_flight
-        return self._global_breaker.hold_until(now, in_flight=in_flight) is not None
+        return self.stop_hold(now) is not None
+
+    def _global_rate_hold(self, now: float, reserved: int = 0) -> Hold | None:
+        if not self._global_delay:
+            return None
+        at = self._global_bucket.ready_at(self._global_delay)
+        if reserved:
+            at = max(at, self._reserved_at + self._global_delay)
+        return Hold(at, Reason.GLOBAL_RATE) if now < at else None
 
     def _drain_all(self, now: float) -> None:
         self.counts.global_trips += 1
@@ -243,6 +267,6 @@ class Governor:
             if not self._slots[key].is_idle(now):
                 self._slots.move_to_end(key)
                 continue
-            self._forgotten_pauses += self._slots.pop(key).time_paused(now)
+            self._forgotten_pauses += self._slots.pop(key).pause.seconds(now)
             if len(self._slots) <= self._max_slots:
                 return

@@ -33,6 +33,8 @@ class Limits:
     """Least seconds between sends, >= 0: DOWNLOAD_DELAY or the slot's own delay."""
     concurrency: int = 8
     """Most requests in flight, >= 1."""
+    max_pause: float = 3600.0
+    """Seconds: a pause that the site itself asks for is parked if it is longer, >= 0."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -46,6 +48,7 @@ class Limits:
             "backoff_ratio": 0 < self.backoff_ratio < 1,
             "floor": self.floor >= 0,
             "concurrency": self.concurrency >= 1,
+            "max_pause": self.max_pause >= 0,
         }
         for name, holds in allowed.items():
             if not holds:

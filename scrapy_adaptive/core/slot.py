@@ -11,13 +11,14 @@ Laws
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from . import latency
-from .breaker import TABLE, Phase, Signal
+from .breaker import Phase, Signal
 from .bucket import TokenBucket
 from .facts import Answer, Decision, Event, Hold, Outcome, Page, Permit, Reason, Wanted
+from .failures import Failures
+from .pause import NEVER, Pause
 from .silence import BREATH, JITTER_RATIO, Silence
 from .suspects import Suspects
 
@@ -25,22 +26,11 @@ if TYPE_CHECKING:
     from .ceiling import Ceiling
     from .limits import Limits
 
-FAILURES = 5
-"""Failures among the last `HISTORY` answers that count as pain: the host fails, not some pages."""
-
-FAILURES_IN_A_ROW = 3
-"""Failures with no acceptance between that count as pain."""
-
-HISTORY = 10
-"""Answers looked back at for failures."""
-
 RECHECK_MOST = 12.0
 """Most seconds of silence before a recheck: the first rung of the ladder."""
 
 FORGET_AFTER = 3620.0
 """Seconds after which a pause that nobody probed is no news any more: the longest rung."""
-
-NEVER = float("inf")
 
 
 class Slot:
@@ -57,32 +47,39 @@ class Slot:
         self.key = key
         self.limits = limits
         self.ceiling = ceiling
-        self.phase = Phase.CLOSED
+        self.pause = Pause(limits.max_pause)
         self.in_flight = 0
         self.reserved = 0
         """Places promised to requests that have not reached the gate yet."""
         self.doubts = 0
         """Answers that look like refusals and wait for a verdict."""
+        self.robots_count = 0
+        """robots.txt files under way: the queue keeps its requests until they have arrived."""
         self.crawl_delay = 0.0
         """Seconds between sends that the site's robots.txt asks for."""
         self.suspects = Suspects()
         self.latency_delay = max(limits.floor, limits.start_delay)
-        self.paused_until = 0.0
-        self._paused_at = 0.0
-        self._paused_before = 0.0
+        self.is_new = True
+        """Whether nothing was sent yet."""
+        self._reserved_at = -NEVER
         self._epoch_at = -NEVER
         self._recheck_at: float | None = None
         self._excused = False
         """Whether the present pause is a broken page's: it cut nothing."""
         self._bucket = TokenBucket(limits.burst, now)
         self._silence = Silence()
-        self._failures: deque[bool] = deque(maxlen=HISTORY)
+        self._failures = Failures()
         self.accepted_count = 0
         self.refused_count = 0
         self.again_count = 0
         """Requests fetched again because of a refusal."""
 
     # Questions
+
+    @property
+    def phase(self) -> Phase:
+        """Phase of its circuit breaker."""
+        return self.pause.phase
 
     @property
     def floor(self) -> float:
@@ -115,10 +112,15 @@ class Slot:
 
         A pause that ended `FORGET_AFTER` ago with nothing to probe with is over too.
         """
-        if self.in_flight or self.reserved or now < self._bucket.ready_at(self.delay):
+        if (
+            self.in_flight
+            or self.reserved
+            or self.robots_count
+            or now < self._bucket.ready_at(self.delay)
+        ):
             return False
         if self.phase is not Phase.CLOSED:
-            return now >= self.paused_until + FORGET_AFTER
+            return now >= self.pause.until + FORGET_AFTER
         return self._recheck_at is None
 
     @property
@@ -130,36 +132,56 @@ class Slot:
         """Tokens saved up."""
         return self._bucket.tokens(now, self.delay)
 
-    def time_paused(self, now: float) -> float:
-        """Seconds in which the breaker was not closed."""
-        running = now - self._paused_at if self.phase is not Phase.CLOSED else 0.0
-        return self._paused_before + running
+    def hold(self, now: float) -> Hold | None:
+        """Why nothing may be sent at `now`, and until when; None when a request may go."""
+        hold = self._hold_beside(now, self.in_flight)
+        if hold is None and now < (ready_at := self._bucket.ready_at(self.delay)):
+            return Hold(ready_at, Reason.DELAY)
+        return hold
 
-    def hold(self, now: float, *, reserved: bool = False) -> Hold | None:
-        """Why nothing may be sent at `now`, and until when; None when a request may go.
+    def hold_queued(self, now: float) -> Hold | None:
+        """Why no request may leave its queue at `now`, and until when; None when one may.
 
-        Args:
-            reserved: count the places promised to queued requests as taken. One request may
-                leave its queue ahead of a recheck, to be at hand for it.
+        Places promised to others count as taken. Until the first request was sent, and while
+        robots.txt is awaited, those that would only wait behind it stay in the queue.
         """
-        busy = self.in_flight + (self.reserved if reserved else 0)
+        reserved = self.reserved
+        hold = self._hold_beside(now, self.in_flight + reserved)
+        if hold is None and self.robots_count:
+            return Hold(NEVER, Reason.ROBOTS)
+        if hold is None and reserved and self.is_new:
+            return Hold(NEVER, Reason.FIRST)
+        if hold is None and now < (ready_at := self._room_at(reserved)):
+            return Hold(ready_at, Reason.DELAY)
+        return hold
+
+    def _hold_beside(self, now: float, busy: int) -> Hold | None:
+        """What holds one more request than `busy`, but for the pace."""
         if self.doubts:
             return Hold(NEVER, Reason.VERDICT)
-        if self.phase is not Phase.CLOSED and busy:
-            probing = self.phase is Phase.HALF_OPEN
+        pause = self.pause
+        if pause.phase is not Phase.CLOSED and busy:
+            probing = pause.phase is Phase.HALF_OPEN
             return Hold(NEVER, Reason.PROBE if probing else Reason.IN_FLIGHT)
-        if self.phase is Phase.OPEN and now < self.paused_until:
-            return Hold(self.paused_until, Reason.PAUSED)
-        if self._recheck_at is not None and reserved:
-            return Hold(NEVER, Reason.RECHECK) if busy else None
+        if pause.phase is Phase.OPEN and now < pause.until:
+            return Hold(pause.until, Reason.PARKED if pause.is_parked(now) else Reason.PAUSED)
         if self._recheck_at is not None and now < self._recheck_at:
             return Hold(self._recheck_at, Reason.RECHECK)
         if busy >= self.limits.concurrency:
             return Hold(NEVER, Reason.CONCURRENCY)
-        ready_at = self._bucket.ready_at(self.delay, 1 + (self.reserved if reserved else 0))
-        if now < ready_at:
-            return Hold(ready_at, Reason.DELAY)
         return None
+
+    def _room_at(self, reserved: int) -> float:
+        """The instant from which one more request may set out beside `reserved` others.
+
+        Tokens for all of them, or one for the next and the others a delay apart: what takes
+        long on its way to the gate must not be waited for.
+        """
+        ready_at = self._bucket.ready_at(self.delay)
+        if not reserved:
+            return ready_at
+        apart = max(ready_at, self._reserved_at + self.delay)
+        return min(apart, self._bucket.ready_at(self.delay, 1 + reserved))
 
     @property
     def wanted(self) -> Wanted:
@@ -170,10 +192,16 @@ class Slot:
 
     # Sends
 
+    def reserve(self, now: float) -> None:
+        """Promise a place to a queued request; `hold_queued` must have said that it may go."""
+        self.reserved += 1
+        self._reserved_at = now
+
     def take(self, now: float, chance: float) -> Permit:
         """Send one request; `hold` must have said that it may go."""
+        self.is_new = False
         if self.phase is Phase.OPEN:
-            self.phase = TABLE[self.phase, Signal.CLEAR]
+            self.pause.signal(Signal.CLEAR)
         recheck, self._recheck_at = self._recheck_at is not None, None
         if recheck:
             self.ceiling.on_recovered(now)  # the silence before a recheck was no lack of pace
@@ -194,7 +222,7 @@ class Slot:
         """A permit ended without an answer of the site: a probe may be sent again."""
         self._end(permit)
         if permit.probe:
-            self.phase = TABLE[self.phase, Signal.PROBE_LOST]
+            self.pause.signal(Signal.PROBE_LOST)
         if permit.recheck and self.phase is Phase.CLOSED and self.suspects.sole is not None:
             self._recheck_at = permit.sent_at
 
@@ -214,8 +242,12 @@ class Slot:
             event, why = self._on_accepted(permit, answer, now)
         else:
             event, why = self._on_refused(permit, answer, now, chance)
-        wait = max(0.0, self.paused_until - now) if self.phase is Phase.OPEN else 0.0
+        wait = max(0.0, self.pause.until - now) if self.phase is Phase.OPEN else 0.0
         return Decision(event, self.delay, self.delay - before, wait, why)
+
+    def resume_pause(self, now: float, wait: float) -> None:
+        """The site had asked an earlier run for a silence that is not over for `wait` seconds."""
+        self.pause.begin(now, wait, told=wait)
 
     def drain(self, now: float) -> float:
         """Empty the bucket; returns the tokens lost."""
@@ -242,7 +274,7 @@ class Slot:
 
     def _on_accepted(self, permit: Permit, answer: Answer, now: float) -> tuple[Event, str]:
         self.accepted_count += 1
-        self._failures.append(False)
+        self._failures.on_accepted()
         self.suspects.on_accepted(answer.page)
         self._bucket.on_accepted()
         if self.phase is Phase.CLOSED:
@@ -251,8 +283,7 @@ class Slot:
             return Event.ACCEPTED, ""
         if not permit.probe:
             return Event.ACCEPTED, "was in flight when the pause began"
-        self.phase = TABLE[self.phase, Signal.PROBE_ACCEPTED]
-        self._paused_before += now - self._paused_at
+        self.pause.end(now)
         self._excused = False
         self.ceiling.on_recovered(now)
         silence = self._silence.on_recovered()
@@ -275,7 +306,7 @@ class Slot:
         if suspects.is_broken(answer.page, probe=permit.probe, recheck=permit.recheck):
             self._excused |= self.phase is Phase.CLOSED
             self._pardon(answer.page, now)
-            self._pause(now, self._silence.first(rate=NEVER, told=answer.told), chance)
+            self._pause(now, self._silence.first(rate=NEVER, told=answer.told), chance, answer)
             return Event.BROKEN, "this page is refused whatever the pace"
         if permit.probe and not self._excused:
             wait = self._silence.longer(rate=self.rate, told=answer.told, failed=failed)
@@ -289,17 +320,13 @@ class Slot:
             wait = self._silence.first(rate=self.rate, told=answer.told)
             event, why = Event.TRIPPED, f"{what} at {rate:.3g}/s, {self.rate:.3g}/s from here"
         suspects.on_refused(answer.page)
-        self._pause(now, wait, chance)
+        self._pause(now, wait, chance, answer)
         return event, why
 
     def _failure_is_pain(self) -> bool:
-        """A host that never answered is dead, not throttling: it is left to RetryMiddleware."""
-        self._failures.append(True)
-        if self.phase is not Phase.CLOSED:
-            return True
-        recent = list(self._failures)
-        in_a_row = len(recent) >= FAILURES_IN_A_ROW and all(recent[-FAILURES_IN_A_ROW:])
-        return self.accepted_count > 0 and (in_a_row or sum(recent) >= FAILURES)
+        """Whether a failure that has just arrived counts; in a pause each does."""
+        self._failures.on_failed()
+        return self.phase is not Phase.CLOSED or self._failures.are_pain
 
     def _pardon(self, page: Page | None, now: float) -> None:
         """Take the latest cut back, if this page alone caused it."""
@@ -318,10 +345,6 @@ class Slot:
         self.drain(now)
         return refused_rate
 
-    def _pause(self, now: float, wait: float, chance: float) -> None:
-        if self.phase is Phase.CLOSED:
-            self._paused_at = now
-            self.paused_until = now
-        self.paused_until = max(self.paused_until, now + wait * (1.0 + JITTER_RATIO * chance))
-        self.phase = TABLE[self.phase, Signal.REFUSAL]
+    def _pause(self, now: float, wait: float, chance: float, answer: Answer) -> None:
+        self.pause.begin(now, wait * (1.0 + JITTER_RATIO * chance), told=answer.told)
         self._recheck_at = None

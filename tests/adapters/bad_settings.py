@@ -45,6 +45,15 @@ SWITCH: Cases = {
 }
 
 BAD: dict[str, Cases] = {
+    "ADAPTIVE_MAX_PAUSE": NUMBER,
+    "ADAPTIVE_HOST_DEPTH_DISCOUNT": NUMBER,
+    "ADAPTIVE_FALLBACK_PRIORITY_QUEUE": {
+        TYPE: (3, ["scrapy.pqueues.ScrapyPriorityQueue"], "scrapy.Request", len),
+        NEGATIVE: (-1,),
+        NAN: (math.nan,),
+        INFINITE: (math.inf,),
+        PATH: ("scrapy.pqueues.NoSuchQueue", "nowhere"),
+    },
     "ADAPTIVE_ENABLED": SWITCH,
     "ADAPTIVE_START_DELAY": NUMBER,
     "ADAPTIVE_MAX_DELAY": POSITIVE,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
-from scrapy_adaptive import AdaptiveGate, AdaptiveRefusals, AdaptiveThrottle, Addon
+from scrapy_adaptive import AdaptiveGate, AdaptiveRefusals, AdaptiveThrottle, Addon, HostQueue
 from tests.acceptance.project import Project
 from tests.crawling import REACTORS, Crawler, Reactor
 from tests.servers.origin import Answer, Origin, Visit, refusal
@@ -54,11 +54,14 @@ def in_force(mine: dict[str, Any], *, addon: bool = True) -> dict[str, Any]:
     return {name: settings[name] for name in settings if name != "ADAPTIVE_ENABLED"}
 
 
-def test_the_one_line_adds_an_extension_and_two_middlewares() -> None:
+def test_the_one_line_adds_an_extension_two_middlewares_and_a_queue() -> None:
     """And changes nothing else."""
     stock, ours = in_force({}, addon=False), in_force({})
     changed = {name for name in ours if stock.get(name) != ours[name]}
-    assert changed == {"DOWNLOADER_MIDDLEWARES", "EXTENSIONS"}
+    queues = {"SCHEDULER_PRIORITY_QUEUE", "ADAPTIVE_FALLBACK_PRIORITY_QUEUE"}
+    assert changed == {"DOWNLOADER_MIDDLEWARES", "EXTENSIONS", *queues}
+    assert ours["SCHEDULER_PRIORITY_QUEUE"] is HostQueue
+    assert ours["ADAPTIVE_FALLBACK_PRIORITY_QUEUE"] == stock["SCHEDULER_PRIORITY_QUEUE"]
     middlewares, extensions = ours["DOWNLOADER_MIDDLEWARES"], ours["EXTENSIONS"]
     assert dict(middlewares) == {AdaptiveGate: 950, AdaptiveRefusals: 585}
     assert dict(extensions) == {AdaptiveThrottle: 0}

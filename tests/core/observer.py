@@ -52,6 +52,7 @@ class Seen:
     delay: float = 0.0
     """Least seconds between two sends, when it was last looked at."""
     promised: int = 0
+    promised_at: float = -math.inf
 
 
 class Observer(RuleBasedStateMachine):
@@ -109,8 +110,8 @@ class Observer(RuleBasedStateMachine):
         assert slot.rate > 0.0
         assert slot.ceiling.rate >= SLOWEST
         assert 0.0 <= slot.tokens(self.now) <= slot.burst_tokens <= self.limits.burst
-        assert 0.0 <= slot.time_paused(self.now) < math.inf
-        assert 0.0 <= slot.paused_until < math.inf
+        assert 0.0 <= slot.pause.seconds(self.now) < math.inf
+        assert 0.0 <= slot.pause.until < math.inf
 
     def check_forgotten(self, key: str) -> None:
         """A forgotten slot had nothing out and nothing promised, and owed no delay and no pause.

@@ -163,7 +163,7 @@ class TestReservations:
 
     def test_promised_places_count_for_queues_and_not_at_the_gate(self) -> None:
         virtual = Virtual(Limits(burst=5.0, concurrency=2))
-        virtual.hold()
+        virtual.fetch()
         virtual.wait(10.0)
         governor, now = virtual.governor, virtual.now
         assert [governor.reserve("a", now) for _ in range(2)] == [None, None]
@@ -173,15 +173,55 @@ class TestReservations:
         assert governor.reserve("a", now) is None
 
     def test_each_promised_place_takes_a_token_of_its_own(self) -> None:
-        """One is there at once, the next after a second; a bucket of two never has a third."""
+        """Two are there at once, and the third a delay after the second was promised."""
         virtual = Virtual(Limits(start_delay=1.0, burst=2.0))
+        virtual.fetch()
+        virtual.wait(2.0)
+        governor, now = virtual.governor, virtual.now
+        assert [governor.reserve("a", now) for _ in range(2)] == [None, None]
+        assert governor.reserve("a", now) == Hold(now + 1.0, Reason.DELAY)
+        governor.release("a")
+        assert governor.reserve("a", now) is None
+
+    def test_what_is_slow_on_its_way_to_the_gate_is_not_waited_for(self) -> None:
+        """A delay lies between two promises, however many are still on their way."""
+        virtual = Virtual(Limits(start_delay=1.0, concurrency=4))
+        virtual.fetch()
+        for _ in range(4):
+            virtual.wait(1.0)
+            assert virtual.governor.reserve("a", virtual.now) is None
+            hold = virtual.governor.reserve("a", virtual.now)
+            assert hold in (
+                Hold(virtual.now + 1.0, Reason.DELAY),
+                Hold(math.inf, Reason.CONCURRENCY),
+            )
+
+    def test_until_the_first_request_was_sent_no_other_leaves_its_queue(self) -> None:
+        """It may be waiting for a robots.txt that refuses them all."""
+        virtual = Virtual(Limits(start_delay=0.0))
         governor = virtual.governor
         assert governor.reserve("a", 0.0) is None
-        assert governor.reserve("a", 0.0) == Hold(1.0, Reason.DELAY)
-        assert governor.reserve("a", 1.0) is None
-        assert governor.reserve("a", 1.0) == Hold(math.inf, Reason.DELAY)
+        assert governor.reserve("a", 0.0) == Hold(math.inf, Reason.FIRST)
         governor.release("a")
+        virtual.send()
+        assert governor.reserve("a", 0.0) is None
+
+    def test_while_robots_txt_is_awaited_no_request_leaves_its_queue(self) -> None:
+        """And those at the gate do."""
+        virtual = Virtual(Limits(start_delay=0.0))
+        virtual.fetch()
+        virtual.slot().robots_count = 1
+        assert virtual.governor.reserve("a", 0.0) == Hold(math.inf, Reason.ROBOTS)
+        assert virtual.hold() is None
+
+    def test_the_rate_of_the_whole_crawl_holds_what_is_queued(self) -> None:
+        """One promise at a time, half a second apart."""
+        virtual = Virtual(UNPACED, global_rate=2.0)
+        governor = virtual.governor
+        virtual.wait(1.0)
         assert governor.reserve("a", 1.0) is None
+        assert governor.reserve("b", 1.0) == Hold(1.5, Reason.GLOBAL_RATE)
+        assert governor.reserve("b", 1.5) is None
 
     def test_only_one_place_is_promised_for_a_probe(self) -> None:
         virtual = Virtual(PACED)

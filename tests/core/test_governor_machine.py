@@ -181,8 +181,11 @@ class Crawl(Observer):
             assert not (seen.paused and (taken or self.now < seen.quiet_until))
             slot = self.governor.slot(key, self.now)
             if seen.promised and slot.delay:
-                assert slot.tokens(self.now) >= seen.promised + 1 - 1e-9
+                has_tokens = slot.tokens(self.now) >= seen.promised + 1 - 1e-9
+                assert has_tokens or self.now >= seen.promised_at + slot.delay - 1e-9
+            assert not (seen.promised and slot.is_new)
             seen.promised += 1
+            seen.promised_at = self.now
 
     @precondition(lambda self: any(seen.promised for seen in self.seen.values()))
     @rule(pick=PICKS)

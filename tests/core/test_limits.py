@@ -28,6 +28,7 @@ def limits_with(name: str, value: Any) -> Limits:
         ("floor", -1.0),
         ("concurrency", 0),
         ("concurrency", -8),
+        ("max_pause", -1.0),
     ],
 )
 def test_a_number_out_of_its_range_is_refused_by_name_and_value(name: str, value: float) -> None:
@@ -52,6 +53,7 @@ def test_a_number_that_is_not_finite_is_refused(name: str, value: float) -> None
         ("backoff_ratio", 0.999),
         ("floor", 0.0),
         ("concurrency", 1),
+        ("max_pause", 0.0),
     ],
 )
 def test_the_ends_of_the_ranges_are_allowed(name: str, value: float) -> None:

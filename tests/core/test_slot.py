@@ -92,7 +92,37 @@ class TestTrips:
     def test_a_wait_that_the_site_told_is_kept_whole_even_for_a_day(self) -> None:
         virtual = Virtual(PACED)
         assert virtual.refuse(virtual.send(), told=86_400.0).wait == 86_400.0
-        assert virtual.hold() == Hold(86_400.0, Reason.PAUSED)
+        assert virtual.hold() == Hold(86_400.0, Reason.PARKED)
+
+    @pytest.mark.parametrize(("told", "reason"), [(3600.0, "PAUSED"), (3600.5, "PARKED")])
+    def test_only_a_longer_pause_than_the_user_allows_is_parked(
+        self, told: float, reason: str
+    ) -> None:
+        """An hour by default; once the probe is served it is no news any more."""
+        virtual = Virtual(PACED)
+        virtual.refuse(virtual.send(), told=told)
+        assert virtual.why_held() is Reason[reason]
+        assert [slot.key for slot in virtual.governor.parked(virtual.now)] == (
+            ["a"] if reason == "PARKED" else []
+        )
+        virtual.fetch()
+        assert virtual.governor.parked(virtual.now) == []
+
+    def test_a_silence_that_nobody_asked_for_is_never_parked(self) -> None:
+        """However long the ladder has become."""
+        virtual = Virtual(Limits(start_delay=1.0, max_pause=0.0))
+        virtual.refuse(virtual.send())
+        for _ in range(5):
+            virtual.wait_out()
+            virtual.refuse(virtual.send())
+            assert virtual.why_held() is Reason.PAUSED
+
+    def test_a_pause_of_an_earlier_run_runs_on_and_ends_with_a_probe(self) -> None:
+        virtual = Virtual(PACED)
+        virtual.slot().resume_pause(virtual.now, 30.0)
+        assert virtual.hold() == Hold(30.0, Reason.PAUSED)
+        virtual.wait_out()
+        assert virtual.send().probe
 
     def test_chance_lengthens_a_silence_by_two_percent_at_most(self) -> None:
         virtual = Virtual(PACED, chance=0.5)
@@ -174,10 +204,10 @@ class TestProbes:
         virtual = tripped()
         virtual.wait_until(2.6)
         permit = virtual.send()
-        assert virtual.slot().time_paused(3.0) == pytest.approx(2.8)
+        assert virtual.slot().pause.seconds(3.0) == pytest.approx(2.8)
         virtual.wait_until(3.2)
         virtual.accept(permit)
-        assert virtual.slot().time_paused(99.0) == pytest.approx(3.0)
+        assert virtual.slot().pause.seconds(99.0) == pytest.approx(3.0)
 
     def test_the_account_of_the_next_cut_begins_at_the_recovery(self) -> None:
         """Twenty pages at 1/s before the pause do not count: none in the 6 s after it does.

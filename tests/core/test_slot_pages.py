@@ -95,16 +95,13 @@ class TestRechecks:
         virtual.fetch(page="z")
         assert virtual.why_held() is Reason.DELAY
 
-    def test_a_queue_may_have_one_request_at_hand_for_the_recheck(
-        self, suspecting: Virtual
-    ) -> None:
-        """It leaves its queue early and waits at the gate."""
-        governor, now = suspecting.governor, suspecting.now
-        assert governor.reserve("a", now) is None
-        hold = governor.reserve("a", now)
+    def test_a_queue_keeps_the_page_until_its_recheck(self, suspecting: Virtual) -> None:
+        """No other leaves before it."""
+        hold = suspecting.governor.reserve("a", suspecting.now)
         assert hold is not None
         assert hold.reason is Reason.RECHECK
-        assert suspecting.held_until(Reason.RECHECK) == pytest.approx(5.2)
+        suspecting.wait_until(hold.until)
+        assert suspecting.governor.reserve("a", suspecting.now) is None
 
 
 class TestOnlyRefusedPagesLeft:

@@ -1,0 +1,336 @@
+"""Requests by host: a `SCHEDULER_PRIORITY_QUEUE` in which a sleeping host holds nobody up.
+
+Laws
+----
+* A host is ready, and has its turn by `core/rota.py`, or asleep until the governor lets it send;
+  `pop` asks the ready ones only, and never blocks: None when all sleep.
+* What `pop` gives has one place of its slot reserved.
+* Push, pop, wake and `len()` cost O(log hosts) or less.
+* The saved state is that of Scrapy's default queue, `{host: priorities}`, in the same files.
+
+**Source**: the ready and snoozed queues of Heritrix's frontier and the visit manager of iudex.
+**Departs**: a host is asleep because of what its site did, not only for a fixed politeness time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import NotConfigured
+from scrapy.pqueues import ScrapyPriorityQueue
+from scrapy.utils.misc import build_from_crawler
+
+from scrapy_adaptive.core.facts import Reason
+from scrapy_adaptive.core.rota import Rota
+
+from .engine import queue_path
+from .extension import AdaptiveThrottle
+from .lane import Lane, SharedLane
+from .settings import fallback_priority_queue
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.pqueues import QueueProtocol
+
+    from scrapy_adaptive.core.facts import Hold
+
+    from .hosts import Hosts
+
+OPEN_HOSTS = 200
+"""Hosts whose files are kept open: each takes a file or more, and a process has about 1,000."""
+
+CRAWL_WIDE = frozenset({Reason.GLOBAL, Reason.GLOBAL_RATE})
+"""What holds every host, and therefore puts none to sleep."""
+
+
+class HostQueue:
+    """A priority queue for Scrapy's scheduler, by host.
+
+    Args:
+        hosts: knows the hosts of this crawl.
+        open_queue: opens Scrapy's own queue of one host, given its key and priorities.
+        path: folder in which requests are stored; empty for a queue in memory.
+        state: what `close` returned when the queue was last used.
+
+    Raises:
+        ValueError: the state is another queue's.
+    """
+
+    @classmethod
+    def from_crawler(
+        cls,
+        crawler: Crawler,
+        downstream_queue_cls: type[QueueProtocol],
+        key: str,
+        startprios: Mapping[str, Iterable[int]] | None = None,
+        *,
+        start_queue_cls: type[QueueProtocol] | None = None,
+    ) -> Any:
+        """The queue that Scrapy's scheduler asks for.
+
+        With ADAPTIVE_ENABLED = False it is the one of ADAPTIVE_FALLBACK_PRIORITY_QUEUE.
+
+        Raises:
+            SettingsError: the extension is not switched on.
+            ValueError: the state is another queue's.
+        """
+        try:
+            extension = AdaptiveThrottle.of(crawler)
+        except NotConfigured:
+            return build_from_crawler(
+                fallback_priority_queue(crawler.settings),
+                crawler,
+                downstream_queue_cls,
+                key,
+                startprios or (),
+                start_queue_cls=start_queue_cls,
+            )
+
+        def open_queue(host: str, priorities: Iterable[int]) -> ScrapyPriorityQueue:
+            path = queue_path(key, host)
+            return ScrapyPriorityQueue(
+                crawler, downstream_queue_cls, path, priorities, start_queue_cls=start_queue_cls
+            )
+
+        return cls(extension.hosts, open_queue, key, startprios or {})
+
+    def __init__(
+        self,
+        hosts: Hosts,
+        open_queue: Callable[[str, Iterable[int]], ScrapyPriorityQueue],
+        path: str,
+        state: Mapping[str, Iterable[int]],
+    ) -> None:
+        if not isinstance(state, Mapping):
+            raise ValueError(
+                f"{path}: its state, {str(state)[:100]}, was written by a priority queue that "
+                "does not keep hosts apart; only a crawl begun with scrapy_adaptive.HostQueue or "
+                "Scrapy's default queue can be resumed"
+            )
+        self._hosts = hosts
+        self._open_queue = open_queue
+        self._path = path
+        self._lanes: dict[str, Lane] = {}
+        self._slots: dict[str, Lane | SharedLane] = {}
+        """What waits for each slot."""
+        self._ready = Rota()
+        self._asleep: dict[str, bool] = {}
+        """Slots that may not send, and whether they are parked."""
+        self._parked_count = 0
+        self._count = 0
+        self._open: OrderedDict[str, Lane] = OrderedDict()
+        for host, priorities in state.items():
+            lane = self._add(host, priorities)
+            self._count += len(lane)
+            if lane:
+                self._file(hosts.slot_of(host))
+            else:
+                self._remove(lane)
+        hosts.join(self)
+
+    # Scrapy's interface
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, host: str) -> bool:
+        return host in self._lanes
+
+    def push(self, request: Request) -> None:
+        """A new request.
+
+        Raises:
+            ValueError: it cannot be serialised.
+        """
+        self._push(request, Lane.push)
+
+    def push_back(self, request: Request) -> None:
+        """A request that came back: it goes behind its host's requests of equal priority."""
+        self._push(request, Lane.push_back)
+
+    def pop(self) -> Request | None:
+        """A request that may be sent, one place of its slot reserved; None when all sleep."""
+        while (slot := self._ready.next()) is not None:
+            hold = self._hosts.reserve(slot)
+            if hold is None:
+                request = self._take(slot)
+                if request is not None:
+                    return request
+            elif hold.reason in CRAWL_WIDE:
+                self._hosts.await_crawl(hold)
+                return None
+            else:
+                self._ready.remove(slot)
+                self._sleep(slot, hold)
+        return None
+
+    def close(self) -> dict[str, list[int]]:
+        """Save everything that is stored; returns the priorities of each host."""
+        return {host: lane.close() for host, lane in self._lanes.items() if lane}
+
+    # Sleep
+
+    def is_asleep(self, slot: str) -> bool:
+        """Whether requests wait here for that slot, which may not send."""
+        return slot in self._asleep
+
+    def wake(self, slot: str) -> bool:
+        """The slot may be free to send; returns whether requests that slept are ready by it."""
+        if slot not in self._asleep:
+            return False
+        hold = self._hosts.hold(slot)
+        if hold is not None:
+            self._set_parked(slot, hold)
+            return False
+        self._rise(slot)
+        self._file(slot)
+        return True
+
+    def on_hold(self, slot: str, hold: Hold | None) -> None:
+        """A slot that sleeps is held by this now."""
+        self._set_parked(slot, hold)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its requests outlive the process."""
+        return bool(self._path)
+
+    @property
+    def back_count(self) -> int:
+        """Requests that came back and wait."""
+        return sum(lane.back_count for lane in self._lanes.values())
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether any host may send, as far as is known."""
+        return bool(self._ready)
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether every host that has requests is parked."""
+        return self._parked_count == len(self._slots)
+
+    def lanes(self, slot: str) -> list[Lane]:
+        """The requests that wait for a slot, by host."""
+        unit = self._slots.get(slot)
+        return unit.lanes if unit is not None else []
+
+    def move(self, host: str, old: str, new: str) -> None:
+        """The host's requests turned out to be sent through another slot."""
+        lane = self._lanes.get(host)
+        if lane is not None:
+            self._leave(lane, old)
+            self._enter(lane, new)
+            self._file(new)
+
+    # Inside
+
+    def _push(self, request: Request, push: Callable[[Lane, Request], None]) -> None:
+        host = self._hosts.host_of(request)
+        lane = self._lanes.get(host) or self._add(host)
+        try:
+            push(lane, request)
+        except ValueError:
+            if not lane:
+                self._remove(lane)
+            raise
+        self._count += 1
+        self._keep_open(lane)
+        slot = self._hosts.slot_of(host)
+        unit = self._slots[slot]
+        if isinstance(unit, SharedLane):
+            unit.file(lane)
+        self._file(slot)
+
+    def _add(self, host: str, priorities: Iterable[int] = ()) -> Lane:
+        lane = Lane(host, self._open_queue, self._hosts.trips, priorities)
+        self._lanes[host] = lane
+        self._enter(lane, self._hosts.slot_of(host))
+        self._keep_open(lane)
+        return lane
+
+    def _remove(self, lane: Lane) -> None:
+        del self._lanes[lane.host]
+        self._open.pop(lane.host, None)
+        self._leave(lane, self._hosts.slot_of(lane.host))
+        lane.close()
+        if self._path:
+            with suppress(OSError):  # it is not empty
+                Path(queue_path(self._path, lane.host)).rmdir()
+
+    def _enter(self, lane: Lane, slot: str) -> None:
+        unit = self._slots.setdefault(slot, lane)
+        if isinstance(unit, Lane) and unit is not lane:
+            self._slots[slot] = shared = SharedLane(slot, self._rank)
+            shared.file(unit)
+            unit = shared
+        if isinstance(unit, SharedLane) and lane:
+            unit.file(lane)
+
+    def _leave(self, lane: Lane, slot: str) -> None:
+        unit = self._slots[slot]
+        if isinstance(unit, SharedLane):
+            unit.remove(lane)
+            if unit:
+                return
+        del self._slots[slot]
+        self._ready.remove(slot)
+        self._rise(slot)
+
+    def _keep_open(self, lane: Lane) -> None:
+        """Close the files of the host that has been left alone for longest."""
+        if not self._path:
+            return
+        self._open[lane.host] = lane
+        self._open.move_to_end(lane.host)
+        if len(self._open) > OPEN_HOSTS:
+            self._open.popitem(last=False)[1].rest()
+
+    def _take(self, slot: str) -> Request | None:
+        """The request whose turn it is; None where there was none after all."""
+        self._ready.serve()
+        unit = self._slots[slot]
+        wanted, is_suspect = self._hosts.wanted(slot)
+        lane = unit.first(wanted)
+        before = len(lane)
+        request = lane.pop(wanted, is_suspect)
+        self._count += len(lane) - before
+        self._hosts.on_popped(request, lane.host, slot)
+        unit.on_served(lane)
+        if lane:
+            self._keep_open(lane)
+        else:
+            self._remove(lane)
+        if slot in self._slots:
+            self._file(slot)
+        return request
+
+    def _file(self, slot: str) -> None:
+        """Requests wait for this slot: it is ready, or asleep."""
+        if slot in self._asleep:
+            return
+        if slot not in self._ready and (hold := self._hosts.hold(slot)) is not None:
+            self._sleep(slot, hold)
+            return
+        self._ready.file(slot, self._rank(self._slots[slot].first()))
+
+    def _rank(self, lane: Lane) -> float:
+        return (lane.top or 0) + self._hosts.handicap(lane.host)
+
+    def _sleep(self, slot: str, hold: Hold) -> None:
+        self._asleep[slot] = False
+        self._set_parked(slot, hold)
+        self._hosts.on_asleep(slot)
+
+    def _set_parked(self, slot: str, hold: Hold | None) -> None:
+        parked = hold is not None and hold.reason is Reason.PARKED
+        self._parked_count += parked - self._asleep[slot]
+        self._asleep[slot] = parked
+
+    def _rise(self, slot: str) -> None:
+        self._parked_count -= self._asleep.pop(slot, False)

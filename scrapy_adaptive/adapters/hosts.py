@@ -1,0 +1,273 @@
+"""What the host queues of one crawl share, and what the throttle sees of them.
+
+Laws
+----
+* Scrapy opens two queues, in memory and on disk: what is known of a host is known once.
+* A request has one reservation from the pop until it is at the gate or has left the downloader.
+* A host whose requests turn out to be sent through another slot is governed by that slot.
+* A host with nothing queued is remembered only if something of it was learned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_adaptive.core.facts import Hold, Reason, Wanted
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.statscollectors import StatsCollector
+
+    from .engine import Engine
+    from .host_queue import HostQueue
+    from .throttle import Throttle
+
+OPT_OUT_META_KEY = "adaptive_dont_throttle"
+
+NOBODY = ""
+"""Host of requests that have none (`data:`, `file:`): always ready."""
+
+OPTED_OUT = " (adaptive_dont_throttle)"
+"""Ends the key under which a host's opted-out requests are stored."""
+
+
+class Reservation(NamedTuple):
+    """A place promised to a request on its way to the gate."""
+
+    host: str
+    slot: str
+
+
+class Hosts:
+    """The hosts of one crawl.
+
+    Args:
+        throttle: the crawl's traffic.
+        engine: Scrapy's private parts.
+        stats: where the scheduler's counts are kept whole.
+        discount: how much less the kth request taken from a host counts, times k.
+        most: hosts of which another slot is remembered.
+    """
+
+    def __init__(
+        self,
+        throttle: Throttle,
+        engine: Engine,
+        stats: StatsCollector,
+        *,
+        discount: float,
+        most: int,
+    ) -> None:
+        self.trips = throttle.trips
+        self._throttle = throttle
+        self._engine = engine
+        self._stats = stats
+        self._discount = discount
+        self._most = most
+        self._queues: list[HostQueue] = []
+        self._taken: Counter[str] = Counter()
+        self._learned: OrderedDict[str, str] = OrderedDict()
+        """Host to the slot through which its requests are sent, where it is not the host's."""
+        self._reserved: dict[Request, Reservation] = {}
+        self._opted_out: Counter[str] = Counter()
+        """Opted-out requests under way."""
+        self._popped: Request | None = None
+        self._aside: dict[Request, list[Request]] = {}
+        """robots.txt under way to the pages that wait for it."""
+
+    # What a queue asks
+
+    def join(self, queue: HostQueue) -> None:
+        """The scheduler has opened this queue."""
+        self._queues.append(queue)
+        self._throttle.room = self
+
+    def host_of(self, request: Request) -> str:
+        """The key under which a request is stored."""
+        key = self._engine.own_key(request)
+        if key is None:
+            return NOBODY
+        return key + OPTED_OUT if request.meta.get(OPT_OUT_META_KEY) else key
+
+    def slot_of(self, host: str) -> str:
+        """The slot through which a host's requests are sent, as far as is known."""
+        return self._learned.get(host, host) if self._learned else host
+
+    def handicap(self, host: str) -> float:
+        """How much less the host's next request counts than its priority says."""
+        return self._discount * self._taken[host] if self._discount else 0.0
+
+    def hold(self, slot: str) -> Hold | None:
+        """Why no request of this slot may leave its queue, the whole crawl aside."""
+        if _is_paced(slot):
+            return self._throttle.governor.queue_hold(slot, self._throttle.clock())
+        most = self._throttle.governor.limits_of(slot.removesuffix(OPTED_OUT)).concurrency
+        full = slot != NOBODY and self._opted_out[slot] >= most
+        return Hold(math.inf, Reason.CONCURRENCY) if full else None
+
+    def reserve(self, slot: str) -> Hold | None:
+        """Promise a place to the request that is popped next, or say why not."""
+        self._look_at_popped()
+        if _is_paced(slot):
+            return self._throttle.governor.reserve(slot, self._throttle.clock())
+        hold = self.hold(slot)
+        self._opted_out[slot] += hold is None
+        return hold
+
+    def wanted(self, slot: str) -> tuple[Wanted, Callable[[Request], bool]]:
+        """Which request of this slot serves best, and how to tell a page that was refused."""
+        if not _is_paced(slot):
+            return Wanted.ANY, self._throttle.is_suspect
+        return self._throttle.wanted(slot), self._throttle.is_suspect
+
+    def on_popped(self, request: Request | None, host: str, slot: str) -> None:
+        """The place is this request's; with None there was no request after all."""
+        if request is None:
+            self._free(slot)
+            return
+        self._reserved[request] = Reservation(host, slot)
+        self._popped = request
+        if self._discount:
+            self._taken[host] += 1
+
+    def on_asleep(self, slot: str) -> None:
+        """Requests of this slot wait until it may send."""
+        self._throttle.rearm(slot)
+
+    def await_crawl(self, hold: Hold) -> None:
+        """Requests are ready, but the whole crawl is held."""
+        self._throttle.await_crawl(hold)
+
+    # What the throttle tells
+
+    def on_at_gate(self, request: Request, key: str) -> str | None:
+        """The request has reached the gate, and this is its slot.
+
+        Returns:
+            The slot of which its reservation held a place.
+        """
+        reservation = self._reserved.get(request)
+        slot = self.on_left(request)
+        if reservation is not None and _is_paced(reservation.host) and reservation.slot != key:
+            self._learn(reservation.host, key)
+        return slot
+
+    def on_left(self, request: Request) -> str | None:
+        """The request needs no reservation any more; returns the slot that has a place more."""
+        reservation = self._reserved.pop(request, None)
+        for page in self._aside.pop(request, ()):
+            if page in self._reserved:
+                self._engine.step_back(page)
+        if reservation is None:
+            return None
+        self._free(reservation.slot)
+        return reservation.slot
+
+    def on_robots(self, request: Request, key: str) -> None:
+        """A robots.txt is under way: the pages on their way to the gate wait for it."""
+        pages = [page for page, reserved in self._reserved.items() if reserved.slot == key]
+        self._aside[request] = pages
+        for page in pages:
+            self._engine.step_aside(page)
+
+    # The throttle's room
+
+    takes_back = True
+
+    @property
+    def keys(self) -> list[str]:
+        """Slots that must be looked at when the whole crawl goes on: the engine asks for them."""
+        return []
+
+    @property
+    def is_ripe(self) -> bool:
+        """Whether the engine should ask for a request."""
+        return any(queue.has_ready for queue in self._queues)
+
+    def ripe_at(self, key: str, now: float) -> float:
+        """The instant at which requests that sleep may leave; infinity where none do."""
+        sleeping = [queue for queue in self._queues if queue.is_asleep(key)]
+        if not sleeping:
+            return math.inf
+        hold = self.hold(key)
+        for queue in sleeping:
+            queue.on_hold(key, hold)
+        return now if hold is None else hold.until
+
+    def on_due(self, key: str) -> bool:
+        """The instant of this slot has come; returns whether requests may leave by it."""
+        woken = [queue.wake(key) for queue in self._queues]
+        return any(woken)
+
+    def has_suspect(self, key: str) -> bool:
+        """Whether a page that was refused waits here."""
+        lanes = (lane for queue in self._queues for lane in queue.lanes(key) if lane.host == key)
+        return any(self._throttle.is_suspect(page) for lane in lanes for page in lane.back)
+
+    def push_back(self, request: Request) -> None:
+        """Keep a request that came back; where there is a job, it will be saved with it."""
+        self._queues[-1].push_back(request)
+        self._stats.inc_value("scheduler/enqueued")
+        where = "disk" if self._queues[-1].is_stored else "memory"
+        self._stats.inc_value(f"scheduler/enqueued/{where}")
+
+    def on_freed(self, key: str) -> None:
+        """The alarm wakes those who sleep, when the loop has read its sockets."""
+
+    def on_close(self) -> None:
+        """The queues save what came back."""
+
+    def waiting(self, key: str) -> int:
+        """Requests that wait for this slot."""
+        return sum(len(lane) for queue in self._queues for lane in queue.lanes(key))
+
+    @property
+    def back_count(self) -> int:
+        """Requests that came back and wait."""
+        return sum(queue.back_count for queue in self._queues)
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether requests wait and all of them are for parked hosts."""
+        return any(self._queues) and all(queue.is_parked for queue in self._queues)
+
+    # Inside
+
+    def _look_at_popped(self) -> None:
+        """What was popped last must be on its way by now, or nobody will free its place."""
+        request, self._popped = self._popped, None
+        if request is None or self._engine.is_active(request) or request not in self._reserved:
+            return
+        if not any(request in pages for pages in self._aside.values()):
+            slot = self.on_left(request)
+            if slot is not None:
+                self._throttle.rearm(slot)
+
+    def _free(self, slot: str) -> None:
+        if _is_paced(slot):
+            self._throttle.governor.release(slot)
+        else:
+            self._opted_out[slot] -= 1
+            if not self._opted_out[slot]:
+                del self._opted_out[slot]
+
+    def _learn(self, host: str, slot: str) -> None:
+        old = self.slot_of(host)
+        if old == slot:
+            return
+        self._learned.pop(host, None)
+        if host != slot:
+            self._learned[host] = slot
+        for queue in self._queues:
+            queue.move(host, old, slot)
+        if len(self._learned) > self._most:
+            host, old = self._learned.popitem(last=False)
+            for queue in self._queues:
+                queue.move(host, old, host)
+
+
+def _is_paced(slot: str) -> bool:
+    return slot != NOBODY and not slot.endswith(OPTED_OUT)

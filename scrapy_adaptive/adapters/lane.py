@@ -1,0 +1,243 @@
+"""The requests of one host that wait in a queue.
+
+Laws
+----
+* Their order is Scrapy's: by priority, then as the configured memory or disk queue has it.
+* A request that came back goes behind those of equal priority; of several, first back first out.
+* What came back waits in memory and is saved, marked, when the queue is closed.
+* Files of a lane at rest are closed: as many hosts may wait as the disk has room for.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count
+from typing import TYPE_CHECKING
+
+from scrapy_adaptive.core.facts import Wanted
+from scrapy_adaptive.core.rota import Rota
+
+from .engine import topmost
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.pqueues import ScrapyPriorityQueue
+
+    from .trip import Trips
+
+logger = logging.getLogger("scrapy_adaptive")
+
+_ORDER = count()
+"""Numbers what comes back, in that order."""
+
+
+class Lane:
+    """One host's requests.
+
+    Args:
+        host: the key under which they are stored.
+        make: opens Scrapy's own queue of a host, given the priorities it was left with.
+        trips: marks what is saved.
+        priorities: those the queue was left with, where it is stored already.
+    """
+
+    __slots__ = ("_back", "_make", "_priorities", "_queue", "_queued", "_trips", "host", "top")
+
+    def __init__(
+        self,
+        host: str,
+        make: Callable[[str, Iterable[int]], ScrapyPriorityQueue],
+        trips: Trips,
+        priorities: Iterable[int] = (),
+    ) -> None:
+        self.host = host
+        self._make = make
+        self._trips = trips
+        self._priorities: Sequence[int] = ()
+        self._back: list[tuple[int, int, Request]] = []
+        self._queue: ScrapyPriorityQueue | None = make(host, priorities)
+        self._queued = len(self._queue)
+        self.top: int | None = None
+        """Negated priority of the topmost request, as Scrapy counts it; None when empty."""
+        self._look()
+
+    def __len__(self) -> int:
+        return self._queued + len(self._back)
+
+    @property
+    def back_count(self) -> int:
+        """How many requests came back."""
+        return len(self._back)
+
+    @property
+    def back(self) -> list[Request]:
+        """Requests that came back."""
+        return [request for _, _, request in self._back]
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """Itself: it is alone in its slot."""
+        return [self]
+
+    def first(self, wanted: Wanted = Wanted.ANY) -> Lane:
+        """Itself."""
+        return self
+
+    def on_served(self, lane: Lane) -> None:
+        """Its turn is over."""
+
+    def push(self, request: Request) -> None:
+        """A new request.
+
+        Raises:
+            ValueError: it cannot be serialised.
+        """
+        self._opened().push(request)
+        self._queued += 1
+        self._look()
+
+    def push_back(self, request: Request) -> None:
+        """A request that came back."""
+        heapq.heappush(self._back, (-request.priority, next(_ORDER), request))
+        self._look()
+
+    def pop(
+        self,
+        wanted: Wanted = Wanted.ANY,
+        is_suspect: Callable[[Request], bool] = lambda request: False,
+    ) -> Request | None:
+        """The topmost request, or the one that serves better just now; None when it is empty.
+
+        Args:
+            wanted: a probe is no page that was refused, where there is another; a recheck is.
+            is_suspect: whether the request's page was refused.
+        """
+        request = None
+        while request is None and len(self):
+            request = self._choose(wanted, is_suspect)
+        self._look()
+        return request
+
+    def _choose(self, wanted: Wanted, is_suspect: Callable[[Request], bool]) -> Request | None:
+        """None where what came out had been saved as one that came back: it goes behind."""
+        request = None
+        if wanted is Wanted.SUSPECTED:
+            request = self._pick(is_suspect)
+        elif wanted is Wanted.UNSUSPECTED and not self._queued:
+            request = self._pick(lambda request: not is_suspect(request))
+        if request is not None:
+            return request
+        top = topmost(self._opened()) if self._queued else None
+        if top is not None:
+            back_is_first = bool(self._back) and self._back[0][0] < top
+            if not back_is_first or wanted is Wanted.UNSUSPECTED:
+                return self._pop_queued()
+        else:
+            self._queued = 0
+        return heapq.heappop(self._back)[2] if self._back else None
+
+    def _pick(self, wanted: Callable[[Request], bool]) -> Request | None:
+        for entry in sorted(self._back):
+            if wanted(entry[2]):
+                self._back.remove(entry)
+                heapq.heapify(self._back)
+                return entry[2]
+        return None
+
+    def _pop_queued(self) -> Request | None:
+        request = self._opened().pop()
+        self._queued -= 1
+        if request is not None and self._trips.restore(request):
+            self.push_back(request)
+            return None
+        return request
+
+    def rest(self) -> None:
+        """Close the files until they are needed."""
+        if self._queue is not None:
+            self._priorities, self._queue = self._queue.close(), None
+
+    def close(self) -> list[int]:
+        """Save everything; returns the priorities there are."""
+        queue = self._opened()
+        lost = 0
+        while self._back:
+            request = heapq.heappop(self._back)[2]
+            self._trips.mark(request)
+            try:
+                queue.push(request)
+            except ValueError:
+                lost += 1
+        if lost:
+            logger.warning(
+                "slot %s: %d requests that waited to be fetched again cannot be serialised: the "
+                "next run will not know them",
+                self.host,
+                lost,
+            )
+        return queue.close()
+
+    def _opened(self) -> ScrapyPriorityQueue:
+        if self._queue is None:
+            self._queue = self._make(self.host, self._priorities)
+        return self._queue
+
+    def _look(self) -> None:
+        """See which request is topmost."""
+        if self._queue is not None:
+            top = topmost(self._queue)
+        else:
+            top = min(self._priorities, default=None)
+        if self._back and (top is None or self._back[0][0] < top):
+            top = self._back[0][0]
+        self.top = top
+
+
+class SharedLane:
+    """Lanes of several hosts whose requests are sent through one slot.
+
+    Args:
+        slot: that slot's key.
+        rank: orders lanes; lower goes first.
+    """
+
+    __slots__ = ("_lanes", "_rank", "_rota", "_slot")
+
+    def __init__(self, slot: str, rank: Callable[[Lane], float]) -> None:
+        self._slot = slot
+        self._rank = rank
+        self._lanes: dict[str, Lane] = {}
+        self._rota = Rota()
+
+    def __bool__(self) -> bool:
+        return bool(self._lanes)
+
+    @property
+    def lanes(self) -> list[Lane]:
+        """All of them."""
+        return list(self._lanes.values())
+
+    def file(self, lane: Lane) -> None:
+        """This lane is one of them; its rank may have changed."""
+        self._lanes[lane.host] = lane
+        self._rota.file(lane.host, self._rank(lane))
+
+    def first(self, wanted: Wanted = Wanted.ANY) -> Lane:
+        """The lane whose turn it is; what came back to the slot lies in the slot's own."""
+        lane = self._lanes.get(self._slot) if wanted is Wanted.SUSPECTED else None
+        return lane or self._lanes[self._rota.next() or ""]
+
+    def on_served(self, lane: Lane) -> None:
+        """A request of this lane had its turn."""
+        if self._rota.next() == lane.host:
+            self._rota.serve()
+        self.remove(lane)
+        if lane:
+            self.file(lane)
+
+    def remove(self, lane: Lane) -> None:
+        """This lane is none of them."""
+        self._lanes.pop(lane.host, None)
+        self._rota.remove(lane.host)
