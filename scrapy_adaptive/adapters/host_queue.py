@@ -124,6 +124,7 @@ class HostQueue:
         self._parked_count = 0
         self._count = 0
         self._open: OrderedDict[str, Lane] = OrderedDict()
+        hosts.join(self)
         for host, priorities in state.items():
             lane = self._add(host, priorities)
             self._count += len(lane)
@@ -131,7 +132,6 @@ class HostQueue:
                 self._file(hosts.slot_of(host))
             else:
                 self._remove(lane)
-        hosts.join(self)
 
     # Scrapy's interface
 

@@ -162,21 +162,16 @@ class Lane:
     def close(self) -> list[int]:
         """Save everything; returns the priorities there are."""
         queue = self._opened()
-        lost = 0
         while self._back:
             request = heapq.heappop(self._back)[2]
             self._trips.mark(request)
             try:
                 queue.push(request)
-            except ValueError:
-                lost += 1
-        if lost:
-            logger.warning(
-                "slot %s: %d requests that waited to be fetched again cannot be serialised: the "
-                "next run will not know them",
-                self.host,
-                lost,
-            )
+            except (OSError, ValueError) as error:  # the others must still be saved
+                logger.error(
+                    "%(request)s is lost, it cannot be saved: %(error)s",
+                    {"request": request, "error": error},
+                )
         return queue.close()
 
     def _opened(self) -> ScrapyPriorityQueue:

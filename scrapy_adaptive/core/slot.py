@@ -298,7 +298,7 @@ class Slot:
         self.refused_count += answer.outcome is Outcome.REFUSED
         suspects = self.suspects
         failed = answer.outcome is Outcome.FAILED
-        if failed and suspects.is_failing(answer.page):
+        if failed and suspects.is_failing(answer.page) and answer.told is None:
             self._pardon(answer.page, now)
             return Event.LONE_FAILURE, "this page fails while others are served"
         if failed and not self._failure_is_pain():

@@ -106,7 +106,12 @@ def test_a_scheduler_that_fails_does_not_keep_the_spider_from_closing(
         return refusal(429, retry_after=30) if visit.total > 2 else Answer()
 
     site = origin(handler)
-    settings = {**QUICK, "SCHEDULER": FullDiskScheduler, "CLOSESPIDER_TIMEOUT": 2}
+    settings = {
+        **QUICK,
+        "SCHEDULER": FullDiskScheduler,
+        "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
+        "CLOSESPIDER_TIMEOUT": 2,
+    }
     done = crawl(UrlsSpider, settings, arguments={"urls": pages(site, 10)}, timeout=20)
     assert done.stats["finish_reason"] == "closespider_timeout"
     assert "is lost: the scheduler failed" in done.log

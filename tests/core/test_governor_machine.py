@@ -137,11 +137,12 @@ class Crawl(Observer):
         else:
             seen.excusable |= decision.event is Event.BROKEN
             assert slot.ceiling.rate >= rate
+        assert outcome is not Outcome.REFUSED or slot.phase is not Phase.CLOSED
         if outcome is Outcome.ACCEPTED:
             assert (decision.event is Event.RECOVERED) == permit.probe
             seen.paused &= not permit.probe
             seen.excusable &= seen.paused
-        elif outcome is Outcome.REFUSED or slot.phase is not Phase.CLOSED:
+        elif slot.phase is not Phase.CLOSED and decision.event is not Event.LONE_FAILURE:
             seen.paused = True
             silence = max(told or 0.0, BREATH)
             seen.quiet_until = max(seen.quiet_until, self.now + silence)

@@ -1,6 +1,5 @@
 """Old wounds kept visible: counter-examples that were found once, each in its shortest form."""
 
-
 import pytest
 
 from scrapy_adaptive.core.facts import Event, Hold, Reason
