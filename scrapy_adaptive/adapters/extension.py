@@ -29,7 +29,7 @@ from .judge import Judge
 from .memory import Memory
 from .robots import CrawlDelays
 from .settings import AdaptiveSettings, autothrottle_is_on, extensions, is_enabled, read_settings
-from .throttle import Throttle
+from .throttle import PARKED, Throttle
 from .watch import Parked, Watch
 
 if TYPE_CHECKING:
@@ -41,9 +41,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
-
-PARKED = "adaptive_parked"
-"""Why a crawl was closed of which only parked hosts were left."""
 
 _RUNNING: WeakSet[AdaptiveThrottle] = WeakSet()
 """Extensions of the crawlers that run in this process."""
@@ -110,8 +107,8 @@ class AdaptiveThrottle:
         connect(extension._on_opened, signal=signals.spider_opened)
         connect(extension._on_idle, signal=signals.spider_idle)
         connect(extension._on_closed, signal=signals.spider_closed)
-        connect(extension.throttle.on_wire, signal=signals.request_reached_downloader)
-        connect(extension.throttle.on_response, signal=signals.response_downloaded)
+        connect(extension.throttle.flights.on_wire, signal=signals.request_reached_downloader)
+        connect(extension.throttle.flights.on_response, signal=signals.response_downloaded)
         return extension
 
     @classmethod

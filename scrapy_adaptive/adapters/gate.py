@@ -58,12 +58,12 @@ class AdaptiveGate(JoinsExtension):
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         """Keep refusals out of the HTTP cache."""
-        flight = self._throttle.flight(request)
+        flight = self._throttle.flights.get(request)
         if flight is None:
             return response
         if 300 <= response.status < 400:
             # RedirectMiddleware comes before the body is decoded, and would follow it to a ban.
-            self._throttle.on_decoded(request, response)
+            self._throttle.flights.on_decoded(request, response)
         seen = flight.outcome or (flight.verdict and flight.verdict.outcome)
         if seen is not Outcome.REFUSED:
             self._throttle.cache_marks.let_in(request)
@@ -76,4 +76,4 @@ class AdaptiveGate(JoinsExtension):
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Note that a download failed, ahead of every other middleware."""
         if not isinstance(exception, OURS):
-            self._throttle.on_failed(request, Verdict(Outcome.FAILED))
+            self._throttle.flights.on_failed(request, Verdict(Outcome.FAILED))

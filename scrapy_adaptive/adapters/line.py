@@ -59,6 +59,9 @@ class Line:
     def __len__(self) -> int:
         return sum(map(len, self._waiters.values()))
 
+    def __bool__(self) -> bool:
+        return bool(self._waiters)
+
     def __contains__(self, key: str) -> bool:
         return key in self._waiters
 

@@ -26,13 +26,13 @@ class AdaptiveRefusals(JoinsExtension):
         """Send a refused request back; let everything else pass."""
         if is_robots_txt(request):
             self._extension.crawl_delays.on_robots_txt(request, response)
-        flight = self._throttle.flight(request)
+        flight = self._throttle.flights.get(request)
         if flight is None:
             return response
-        self._throttle.on_decoded(request, response)
+        self._throttle.flights.on_decoded(request, response)
         return self._extension.again.after(request, flight) or response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         """Send a request back whose failure counted as pain; others have seen the failure."""
-        flight = self._throttle.flight(request)
+        flight = self._throttle.flights.get(request)
         return None if flight is None else self._extension.again.after(request, flight)

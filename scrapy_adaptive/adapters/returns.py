@@ -136,6 +136,8 @@ class Returns:
                 request = side.pop(may_probe=True)
         if request is not None:
             self._scheduled.add(request)
+        else:
+            self._throttle.on_nothing_to_send(has_pending=self._has_pending())
         return request
 
     def has_pending_requests(self) -> bool:

@@ -1,27 +1,27 @@
-"""The traffic of one crawl: permits, waits and verdicts.
+"""The traffic of one crawl: who may pass the gate, who waits, and when it moves.
 
 Laws
 ----
-* Every request past the gate has one permit; it ends when its answer is judged, or at the
-  latest when the request has left all downloader middlewares.
+* Every request past the gate has one permit; whoever has none waits, or goes back.
 * After every fact the alarm is armed for the earliest instant at which the slot may move.
 * Once the spider is asked to close, nothing more passes.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from scrapy.utils.defer import maybe_deferred_to_future
 
-from scrapy_adaptive.core.facts import Answer, Hold, Outcome, Permit, Wanted
+from scrapy_adaptive.core.facts import Wanted
 from scrapy_adaptive.core.governor import Governor
 
 from .alarm import Alarm
 from .cache_marks import CacheMarks
-from .flight import Flight
+from .flights import Flights
 from .line import Line, Waiter
 from .returns import Returns, Room
 from .robots import is_robots_txt
@@ -32,14 +32,19 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from scrapy import Request
-    from scrapy.http import Response
+
+    from scrapy_adaptive.core.facts import Hold
 
     from .engine import Engine
-    from .judge import Judge, Verdict
+    from .judge import Judge
     from .robots import CrawlDelays
     from .watch import Watch
 
-DONT_LEARN_META_KEY = "autothrottle_dont_adjust_delay"
+PARKED = "adaptive_parked"
+"""Why a crawl was closed of which only parked slots were left."""
+
+STUCK_FOR = 10.0
+"""Seconds, two of the engine's heartbeats, in which nothing else has happened."""
 
 WHOLE_CRAWL = "\0"
 """The alarm's key for what holds every slot at once; no slot has such a name."""
@@ -85,21 +90,26 @@ class Throttle:
         self._crawl_delays = crawl_delays
         self._page_of = page_of
         self._may_end_parked = may_end_parked
-        self._flights: dict[Request, Flight] = {}
+        self._stuck_at = math.inf
         self._line = Line()
         self._robots: dict[Request, str] = {}
         """robots.txt files under way, and their slots."""
         self._alarm = Alarm(self._on_alarm, clock)
+        self.flights = Flights(
+            governor,
+            judge,
+            watch,
+            self._alarm,
+            page_of=page_of,
+            clock=clock,
+            on_ended=self._on_ended,
+        )
 
     # Questions
 
     def key_of(self, request: Request) -> str | None:
         """The request's slot; None where there is no host."""
         return self._engine.slot_key(request)
-
-    def flight(self, request: Request) -> Flight | None:
-        """What is known of a request past the gate."""
-        return self._flights.get(request)
 
     @property
     def waiting_count(self) -> int:
@@ -109,7 +119,7 @@ class Throttle:
     @property
     def is_holding(self) -> bool:
         """Whether any request waits at the gate."""
-        return bool(len(self._line))
+        return bool(self._line)
 
     def has_waiting(self, key: str) -> bool:
         """Whether requests of that slot wait at the gate."""
@@ -136,27 +146,21 @@ class Throttle:
         if self._closed():
             return False
         self._engage(request, key)
-        if key in self._line or not self._try(request, key):
+        if key in self._line or not self.flights.begin(request, key):
             first = False
             while await self._wait(request, key, first=first) and self._is_overtaken(request):
-                self._drop(request)
+                self.flights.drop(request)
                 first = True
         if self._closed():
-            self._drop(request)
+            self.flights.drop(request)
         self.rearm(key)
-        return request in self._flights
+        return request in self.flights
+
+    def _is_overtaken(self, request: Request) -> bool:
+        return not self.is_closing and self.flights.is_overtaken(request)
 
     def _closed(self) -> bool:
         return self.is_closing
-
-    def _is_overtaken(self, request: Request) -> bool:
-        """Whether a refusal was read between the grant of a permit and this coroutine's turn."""
-        flight = self._flights.get(request)
-        return (
-            flight is not None
-            and not self._closed()
-            and self.governor.is_overtaken(flight.permit, self.clock())
-        )
 
     def _engage(self, request: Request, key: str) -> None:
         now = self.clock()
@@ -172,15 +176,6 @@ class Throttle:
             slot.robots_count += 1
             self._robots[request] = key
             self.room.on_robots(request, key)
-
-    def _try(self, request: Request, key: str) -> bool:
-        result = self.governor.take(key, self.clock())
-        if isinstance(result, Hold):
-            return False
-        self._flights[request] = Flight(result)
-        if result.probe:
-            self._watch.on_probe(key, request)
-        return True
 
     async def _wait(self, request: Request, key: str, *, first: bool) -> bool:
         """Wait for a permit; returns whether there is one."""
@@ -205,7 +200,7 @@ class Throttle:
             waiter = self._line.next(key, wanted, self.is_suspect)
             if waiter is None or self._is_better_elsewhere(key, wanted, waiter):
                 return
-            if not self._try(waiter.request, key):
+            if not self.flights.begin(waiter.request, key):
                 return
             self._end_wait(key, waiter, may_go=True)
 
@@ -235,66 +230,9 @@ class Throttle:
 
     # The way out
 
-    def on_wire(self, request: Request) -> None:
-        """The request reached the downloader."""
-        flight = self._flights.get(request)
-        if flight is not None:
-            flight.on_wire = True
-
-    def on_response(self, request: Request, response: Response) -> None:
-        """The response has arrived; its body may still be compressed."""
-        flight = self._flights.get(request)
-        if flight is None or flight.decision is not None:
-            return
-        flight.latency = self._latency(request, flight.permit)
-        verdict = self.judge.by_status(response)
-        if self.judge.has_classifier:
-            flight.verdict = verdict
-            if verdict.outcome is Outcome.REFUSED:
-                self.governor.on_doubt(flight.permit)
-            return
-        self._settle(request, flight, verdict, response)
-
-    def on_decoded(self, request: Request, response: Response) -> None:
-        """The decoded response is there: the classifier has the last word."""
-        flight = self._flights.get(request)
-        if response.request is None:
-            response.request = request  # Scrapy does so later; a classifier wants to see it
-        if flight is not None and flight.verdict is not None and flight.decision is None:
-            self._settle(request, flight, self.judge.by_body(response, flight.verdict), response)
-
-    def on_failed(self, request: Request, verdict: Verdict) -> None:
-        """The download failed."""
-        flight = self._flights.get(request)
-        if flight is not None and flight.on_wire and flight.decision is None:
-            self._settle(request, flight, verdict, None)
-
     def on_left(self, request: Request) -> None:
-        """The request has left all downloader middlewares: whatever is open ends now."""
+        """The request has left all downloader middlewares: whatever it held is free."""
         self.returns.on_left(request)
-        self._free(request)
-        flight = self._flights.pop(request, None)
-        if flight is None:
-            return
-        if not flight.again:
-            self.cache_marks.let_in(request)
-        if flight.decision is not None:
-            return
-        if flight.verdict is not None:
-            self._settle(request, flight, flight.verdict, None)
-            return
-        end = self.governor.on_ignored if flight.on_wire else self.governor.on_dropped
-        end(flight.permit, self.clock())
-        self._on_ended(flight.permit.key)
-
-    def _drop(self, request: Request) -> None:
-        flight = self._flights.pop(request, None)
-        if flight is not None:
-            self.governor.on_dropped(flight.permit, self.clock())
-            self._on_ended(flight.permit.key)
-
-    def _free(self, request: Request) -> None:
-        """End what a request held without a permit."""
         promised = self.room.on_left(request)
         robots = self._robots.pop(request, None)
         if robots is not None:
@@ -302,34 +240,9 @@ class Throttle:
         for key in {promised, robots}:
             if key is not None:
                 self.rearm(key)
-
-    def _settle(
-        self, request: Request, flight: Flight, verdict: Verdict, response: Response | None
-    ) -> None:
-        now = self.clock()
-        key = flight.permit.key
-        slot = self.governor.slot(key, now)
-        accepted = verdict.outcome is Outcome.ACCEPTED
-        learns = request.meta.get(DONT_LEARN_META_KEY, False) is not True
-        answer = Answer(
-            verdict.outcome,
-            latency=flight.latency if learns else None,
-            may_lower=response is not None and response.status == 200,
-            told=verdict.told,
-            page=self._page_of(request) if slot.suspects or not accepted else None,
-        )
-        flight.outcome = verdict.outcome
-        flight.decision = self.governor.on_answer(flight.permit, answer, now)
-        self._watch.on_decision(slot, flight, request, response, now)
-        self._on_ended(key)
-
-    def _latency(self, request: Request, permit: Permit) -> float:
-        """AutoThrottle's measure, or our own where the handler gives none; never our own lag."""
-        latency = request.meta.get("download_latency")
-        now = self.clock()
-        if latency is None:
-            latency = now - permit.sent_at
-        return max(0.0, latency - self._alarm.lag_since(permit.sent_at))
+        flight = self.flights.end(request)
+        if flight is not None and not flight.again:
+            self.cache_marks.let_in(request)
 
     # Time
 
@@ -404,6 +317,25 @@ class Throttle:
     def may_end_parked(self) -> bool:
         """Whether nothing but parked slots is left, of a crawl that can be resumed."""
         return self._may_end_parked and not self.is_closing and self.room.is_parked
+
+    def on_nothing_to_send(self, *, has_pending: bool) -> None:
+        """The engine asked in vain: close a crawl of which only parked slots are left.
+
+        Where images of a parked slot, or its robots.txt, are awaited, Scrapy itself never gets
+        idle. What else the pages are busy with is given `STUCK_FOR` seconds to go on.
+        """
+        now = self.clock()
+        stuck = (
+            self._may_end_parked
+            and not self.is_closing
+            and bool(self._line)
+            and not (self.flights or self._engine.has_active or self._engine.is_starting)
+            and (self.room.is_parked or not has_pending)
+            and all(self.governor.slot(key, now).pause.is_parked(now) for key in self._line)
+        )
+        self._stuck_at = min(self._stuck_at, now) if stuck else math.inf
+        if now >= self._stuck_at + STUCK_FOR:
+            self._engine.close(PARKED)
 
     def waiting(self, key: str) -> int:
         """Requests that wait for this slot, at the gate or in its queue."""

@@ -1,0 +1,173 @@
+"""Requests past the gate: what came of each, and its permit's end.
+
+Laws
+----
+* A flight begins with a permit and ends when the request has left all downloader middlewares.
+* Its answer is judged once: by its status, or, where there is a classifier, once the body is
+  decoded.
+* No site is charged with the lag of our own event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from scrapy_adaptive.core.facts import Answer, Hold, Outcome, Permit
+
+from .flight import Flight
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from scrapy import Request
+    from scrapy.http import Response
+
+    from scrapy_adaptive.core.governor import Governor
+
+    from .alarm import Alarm
+    from .judge import Judge, Verdict
+    from .watch import Watch
+
+DONT_LEARN_META_KEY = "autothrottle_dont_adjust_delay"
+
+
+class Flights:
+    """Requests of one crawl past the gate.
+
+    Args:
+        governor: decides.
+        judge: turns responses into verdicts.
+        watch: tells the user.
+        alarm: knows the lag of the event loop.
+        page_of: identity of a request's page.
+        clock: monotonic seconds.
+        on_ended: called with the slot of each permit that ends.
+    """
+
+    def __init__(
+        self,
+        governor: Governor,
+        judge: Judge,
+        watch: Watch,
+        alarm: Alarm,
+        *,
+        page_of: Callable[[Request], Hashable],
+        clock: Callable[[], float],
+        on_ended: Callable[[str], None],
+    ) -> None:
+        self._governor = governor
+        self._judge = judge
+        self._watch = watch
+        self._alarm = alarm
+        self._page_of = page_of
+        self._clock = clock
+        self._on_ended = on_ended
+        self._flights: dict[Request, Flight] = {}
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def __contains__(self, request: Request) -> bool:
+        return request in self._flights
+
+    def get(self, request: Request) -> Flight | None:
+        """What is known of a request past the gate."""
+        return self._flights.get(request)
+
+    def begin(self, request: Request, key: str) -> bool:
+        """Take a permit of this slot, if there is one now; returns whether there was."""
+        result = self._governor.take(key, self._clock())
+        if isinstance(result, Hold):
+            return False
+        self._flights[request] = Flight(result)
+        if result.probe:
+            self._watch.on_probe(key, request)
+        return True
+
+    def is_overtaken(self, request: Request) -> bool:
+        """Whether a refusal was read between the grant of its permit and its turn."""
+        flight = self._flights.get(request)
+        return flight is not None and self._governor.is_overtaken(flight.permit, self._clock())
+
+    def drop(self, request: Request) -> None:
+        """The request will not be sent: its permit ends, if it has one."""
+        flight = self._flights.pop(request, None)
+        if flight is not None:
+            self._governor.on_dropped(flight.permit, self._clock())
+            self._on_ended(flight.permit.key)
+
+    def on_wire(self, request: Request) -> None:
+        """The request reached the downloader."""
+        flight = self._flights.get(request)
+        if flight is not None:
+            flight.on_wire = True
+
+    def on_response(self, request: Request, response: Response) -> None:
+        """The response has arrived; its body may still be compressed."""
+        flight = self._flights.get(request)
+        if flight is None or flight.decision is not None:
+            return
+        flight.latency = self._latency(request, flight.permit)
+        verdict = self._judge.by_status(response)
+        if self._judge.has_classifier:
+            flight.verdict = verdict
+            if verdict.outcome is Outcome.REFUSED:
+                self._governor.on_doubt(flight.permit)
+            return
+        self._settle(request, flight, verdict, response)
+
+    def on_decoded(self, request: Request, response: Response) -> None:
+        """The decoded response is there: the classifier has the last word."""
+        flight = self._flights.get(request)
+        if response.request is None:
+            response.request = request  # Scrapy does so later; a classifier wants to see it
+        if flight is not None and flight.verdict is not None and flight.decision is None:
+            self._settle(request, flight, self._judge.by_body(response, flight.verdict), response)
+
+    def on_failed(self, request: Request, verdict: Verdict) -> None:
+        """The download failed."""
+        flight = self._flights.get(request)
+        if flight is not None and flight.on_wire and flight.decision is None:
+            self._settle(request, flight, verdict, None)
+
+    def end(self, request: Request) -> Flight | None:
+        """The request has left all downloader middlewares: whatever is open ends now."""
+        flight = self._flights.pop(request, None)
+        if flight is None or flight.decision is not None:
+            return flight
+        if flight.verdict is not None:
+            self._settle(request, flight, flight.verdict, None)
+            return flight
+        end = self._governor.on_ignored if flight.on_wire else self._governor.on_dropped
+        end(flight.permit, self._clock())
+        self._on_ended(flight.permit.key)
+        return flight
+
+    def _settle(
+        self, request: Request, flight: Flight, verdict: Verdict, response: Response | None
+    ) -> None:
+        now = self._clock()
+        key = flight.permit.key
+        slot = self._governor.slot(key, now)
+        accepted = verdict.outcome is Outcome.ACCEPTED
+        learns = request.meta.get(DONT_LEARN_META_KEY, False) is not True
+        answer = Answer(
+            verdict.outcome,
+            latency=flight.latency if learns else None,
+            may_lower=response is not None and response.status == 200,
+            told=verdict.told,
+            page=self._page_of(request) if slot.suspects or not accepted else None,
+        )
+        flight.outcome = verdict.outcome
+        flight.decision = self._governor.on_answer(flight.permit, answer, now)
+        self._watch.on_decision(slot, flight, request, response, now)
+        self._on_ended(key)
+
+    def _latency(self, request: Request, permit: Permit) -> float:
+        """AutoThrottle's measure, or our own where the handler gives none; never our own lag."""
+        latency = request.meta.get("download_latency")
+        now = self._clock()
+        if latency is None:
+            latency = now - permit.sent_at
+        return max(0.0, latency - self._alarm.lag_since(permit.sent_at))
