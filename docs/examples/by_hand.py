@@ -5,4 +5,5 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy_adaptive.AdaptiveGate": 950,
     "scrapy_adaptive.AdaptiveRefusals": 585,
 }
+SCHEDULER_PRIORITY_QUEUE = "scrapy_adaptive.HostQueue"
 AUTOTHROTTLE_ENABLED = False

@@ -28,7 +28,8 @@ from scrapy_adaptive.core.facts import Reason
 from scrapy_adaptive.core.rota import Rota
 
 from .engine import queue_path
-from .extension import AdaptiveThrottle
+from .errors import SettingsError
+from .extension import AdaptiveThrottle, one_line_errors
 from .lane import Lane, SharedLane
 from .settings import fallback_priority_queue
 
@@ -58,7 +59,7 @@ class HostQueue:
         state: what `close` returned when the queue was last used.
 
     Raises:
-        ValueError: the state is another queue's.
+        SettingsError: the state is another queue's.
     """
 
     @classmethod
@@ -76,8 +77,7 @@ class HostQueue:
         With ADAPTIVE_ENABLED = False it is the one of ADAPTIVE_FALLBACK_PRIORITY_QUEUE.
 
         Raises:
-            SettingsError: the extension is not switched on.
-            ValueError: the state is another queue's.
+            SettingsError: the extension is not switched on, or the state is another queue's.
         """
         try:
             extension = AdaptiveThrottle.of(crawler)
@@ -97,7 +97,8 @@ class HostQueue:
                 crawler, downstream_queue_cls, path, priorities, start_queue_cls=start_queue_cls
             )
 
-        return cls(extension.hosts, open_queue, key, startprios or {})
+        with one_line_errors():
+            return cls(extension.hosts, open_queue, key, startprios or {})
 
     def __init__(
         self,
@@ -106,11 +107,13 @@ class HostQueue:
         path: str,
         state: Mapping[str, Iterable[int]],
     ) -> None:
-        if not isinstance(state, Mapping):
-            raise ValueError(
-                f"{path}: its state, {str(state)[:100]}, was written by a priority queue that "
-                "does not keep hosts apart; only a crawl begun with scrapy_adaptive.HostQueue or "
-                "Scrapy's default queue can be resumed"
+        if not _is_by_host(state):
+            raise SettingsError(
+                "JOBDIR",
+                path,
+                "its crawl was begun with a priority queue that does not keep hosts apart; only "
+                "one begun with scrapy_adaptive.HostQueue or Scrapy's default can be resumed "
+                "(or set SCHEDULER_PRIORITY_QUEUE to the queue it was begun with)",
             )
         self._hosts = hosts
         self._open_queue = open_queue
@@ -334,3 +337,11 @@ class HostQueue:
 
     def _rise(self, slot: str) -> None:
         self._parked_count -= self._asleep.pop(slot, False)
+
+
+def _is_by_host(state: object) -> bool:
+    """Whether a saved state is `{host: priorities}`."""
+    return isinstance(state, Mapping) and all(
+        isinstance(priorities, list) and all(isinstance(each, int) for each in priorities)
+        for priorities in state.values()
+    )

@@ -263,6 +263,7 @@ class Hosts:
             self._learned[host] = slot
         for queue in self._queues:
             queue.move(host, old, slot)
+        self._throttle.governor.forget_unused(old)
         if len(self._learned) > self._most:
             host, old = self._learned.popitem(last=False)
             for queue in self._queues:

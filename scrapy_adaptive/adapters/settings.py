@@ -178,7 +178,7 @@ SETTINGS: tuple[Setting, ...] = (
         3600.0,
         _SECONDS,
         number(0),
-        "A host that asks for a longer pause is parked: see :doc:`/howto/parked-hosts`.",
+        "A host that asks for a longer pause is parked.",
     ),
     Setting(
         "ADAPTIVE_HOST_DEPTH_DISCOUNT",
@@ -192,8 +192,7 @@ SETTINGS: tuple[Setting, ...] = (
         "scrapy.pqueues.DownloaderAwarePriorityQueue",
         "a priority queue class or its import path",
         queue_class,
-        "What HostQueue stands for while ADAPTIVE_ENABLED is False; the add-on notes here which "
-        "SCHEDULER_PRIORITY_QUEUE it replaced.",
+        "What HostQueue stands for while ADAPTIVE_ENABLED is False.",
     ),
     Setting("ADAPTIVE_DEBUG", False, _SWITCH, boolean, "One log line per response."),
     Setting(

@@ -184,6 +184,12 @@ class Governor:
         self._slots[key].reserved -= 1
         self._reserved -= 1
 
+    def forget_unused(self, key: str) -> None:
+        """Forget a slot through which nothing was sent: its requests go another way."""
+        slot = self._slots.get(key)
+        if slot is not None and slot.is_new and not (slot.reserved or slot.robots_count):
+            del self._slots[key]
+
     def is_overtaken(self, permit: Permit, now: float) -> bool:
         """Whether pain came after this permit was granted: it must not be used any more."""
         return self.is_stopped(now) or self._slots[permit.key].is_overtaken(permit)

@@ -22,8 +22,13 @@ from tests.docs.pages import Box, boxes, literal, page_names, read, rows
 
 SECTION = re.compile(r"^\.\. setting:: (\w+)\n\n\1\n-+\n\n((?::\w+: .*\n)+)\n", re.MULTILINE)
 FIELD = re.compile(r":(\w+): (.*)")
-WITHOUT_UNIT = {"ADAPTIVE_ENABLED", "ADAPTIVE_DEBUG", "ADAPTIVE_CLASSIFIER"}
-PLACEHOLDER = re.compile(r"%(?:\(\w+\))?([+]?[\d.]*[sdgf])")
+WITHOUT_UNIT = {
+    "ADAPTIVE_ENABLED",
+    "ADAPTIVE_DEBUG",
+    "ADAPTIVE_CLASSIFIER",
+    "ADAPTIVE_FALLBACK_PRIORITY_QUEUE",
+}
+PLACEHOLDER = re.compile(r"%(?:\(\w+\))?([+]?[\d.]*[sdgfr])")
 
 
 def setting_sections() -> dict[str, dict[str, str]]:
@@ -120,7 +125,7 @@ def test_an_example_is_what_its_format_makes(box: str) -> None:
         return
     parts = PLACEHOLDER.split(line)
     texts = [re.escape(text) for text in parts[::2]]
-    values = [".+" if kind.endswith("s") else r" *[-+]?[\d.]+" for kind in parts[1::2]] + [""]
+    values = [".+" if kind[-1] in "sr" else r" *[-+]?[\d.]+" for kind in parts[1::2]] + [""]
     pattern = "".join(text + value for text, value in zip(texts, values, strict=True))
     assert re.fullmatch(pattern, example, re.DOTALL)
 
