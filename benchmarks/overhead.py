@@ -10,11 +10,14 @@ not show exactly one measured permit per page.
 
 from __future__ import annotations
 
+import sys
+
+sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
+
 import argparse
 import json
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import ExitStack

@@ -191,7 +191,7 @@ class HostQueue:
             self._set_parked(slot, hold)
             return False
         self._rise(slot)
-        self._file(slot)
+        self._ready.file(slot, self._rank(self._slots[slot].first()))
         return True
 
     def on_hold(self, slot: str, hold: Hold | None) -> None:
@@ -317,9 +317,11 @@ class HostQueue:
         """Requests wait for this slot: it is ready, or asleep."""
         if slot in self._asleep:
             return
-        if slot not in self._ready and (hold := self._hosts.hold(slot)) is not None:
-            self._sleep(slot, hold)
-            return
+        if slot not in self._ready:
+            hold = self._hosts.hold(slot)
+            if hold is not None and not self._hosts.is_brief(hold):
+                self._sleep(slot, hold)
+                return
         self._ready.file(slot, self._rank(self._slots[slot].first()))
 
     def _rank(self, lane: Lane) -> float:
@@ -328,7 +330,7 @@ class HostQueue:
     def _sleep(self, slot: str, hold: Hold) -> None:
         self._asleep[slot] = False
         self._set_parked(slot, hold)
-        self._hosts.on_asleep(slot)
+        self._hosts.on_asleep(slot, hold)
 
     def _set_parked(self, slot: str, hold: Hold | None) -> None:
         parked = hold is not None and hold.reason is Reason.PARKED

@@ -34,6 +34,12 @@ OPTED_OUT = " (adaptive_dont_throttle)"
 """Ends the key under which a host's opted-out requests are stored."""
 
 
+BRIEF = 0.010
+"""Seconds of a delay for which a host that was just served is not put to sleep.
+
+Where the engine has places left it asks again at once, and then the host does sleep."""
+
+
 class Reservation(NamedTuple):
     """A place promised to a request on its way to the gate."""
 
@@ -108,6 +114,10 @@ class Hosts:
         full = slot != NOBODY and self._opted_out[slot] >= most
         return Hold(math.inf, Reason.CONCURRENCY) if full else None
 
+    def is_brief(self, hold: Hold) -> bool:
+        """Whether it ends before it is worth a timer: `pop` asks again in any case."""
+        return hold.until <= self._throttle.clock() + BRIEF
+
     def reserve(self, slot: str) -> Hold | None:
         """Promise a place to the request that is popped next, or say why not."""
         self._look_at_popped()
@@ -133,9 +143,9 @@ class Hosts:
         if self._discount:
             self._taken[host] += 1
 
-    def on_asleep(self, slot: str) -> None:
+    def on_asleep(self, slot: str, hold: Hold) -> None:
         """Requests of this slot wait until it may send."""
-        self._throttle.rearm(slot)
+        self._throttle.rearm(slot, room_at=hold.until)
 
     def await_crawl(self, hold: Hold) -> None:
         """Requests are ready, but the whole crawl is held."""
@@ -215,7 +225,9 @@ class Hosts:
         self._stats.inc_value(f"scheduler/enqueued/{where}")
 
     def on_freed(self, key: str) -> None:
-        """The alarm wakes those who sleep, when the loop has read its sockets."""
+        """A place of this slot is free: the engine takes as long as the alarm to use it."""
+        if self.on_due(key):
+            self._engine.nudge()
 
     def on_close(self) -> None:
         """The queues save what came back."""

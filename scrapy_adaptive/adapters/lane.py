@@ -43,7 +43,16 @@ class Lane:
         priorities: those the queue was left with, where it is stored already.
     """
 
-    __slots__ = ("_back", "_make", "_priorities", "_queue", "_queued", "_trips", "host", "top")
+    __slots__ = (
+        "_back",
+        "_make",
+        "_priorities",
+        "_queue",
+        "_queued",
+        "_queued_top",
+        "_trips",
+        "host",
+    )
 
     def __init__(
         self,
@@ -59,12 +68,18 @@ class Lane:
         self._back: list[tuple[int, int, Request]] = []
         self._queue: ScrapyPriorityQueue | None = make(host, priorities)
         self._queued = len(self._queue)
-        self.top: int | None = None
-        """Negated priority of the topmost request, as Scrapy counts it; None when empty."""
-        self._look()
+        self._queued_top = topmost(self._queue)
 
     def __len__(self) -> int:
         return self._queued + len(self._back)
+
+    @property
+    def top(self) -> int | None:
+        """Negated priority of the topmost request, as Scrapy counts it; None when empty."""
+        top = self._queued_top
+        if self._back and (top is None or self._back[0][0] < top):
+            return self._back[0][0]
+        return top
 
     @property
     def back_count(self) -> int:
@@ -96,12 +111,13 @@ class Lane:
         """
         self._opened().push(request)
         self._queued += 1
-        self._look()
+        priority = -request.priority
+        if self._queued_top is None or priority < self._queued_top:
+            self._queued_top = priority
 
     def push_back(self, request: Request) -> None:
         """A request that came back."""
         heapq.heappush(self._back, (-request.priority, next(_ORDER), request))
-        self._look()
 
     def pop(
         self,
@@ -117,7 +133,6 @@ class Lane:
         request = None
         while request is None and len(self):
             request = self._choose(wanted, is_suspect)
-        self._look()
         return request
 
     def _choose(self, wanted: Wanted, is_suspect: Callable[[Request], bool]) -> Request | None:
@@ -129,13 +144,11 @@ class Lane:
             request = self._pick(lambda request: not is_suspect(request))
         if request is not None:
             return request
-        top = topmost(self._opened()) if self._queued else None
-        if top is not None:
-            back_is_first = bool(self._back) and self._back[0][0] < top
-            if not back_is_first or wanted is Wanted.UNSUSPECTED:
-                return self._pop_queued()
-        else:
+        top = self._queued_top
+        if top is None:
             self._queued = 0
+        elif not self._back or wanted is Wanted.UNSUSPECTED or self._back[0][0] >= top:
+            return self._pop_queued()
         return heapq.heappop(self._back)[2] if self._back else None
 
     def _pick(self, wanted: Callable[[Request], bool]) -> Request | None:
@@ -147,8 +160,10 @@ class Lane:
         return None
 
     def _pop_queued(self) -> Request | None:
-        request = self._opened().pop()
+        queue = self._opened()
+        request = queue.pop()
         self._queued -= 1
+        self._queued_top = topmost(queue)
         if request is not None and self._trips.restore(request):
             self.push_back(request)
             return None
@@ -178,16 +193,6 @@ class Lane:
         if self._queue is None:
             self._queue = self._make(self.host, self._priorities)
         return self._queue
-
-    def _look(self) -> None:
-        """See which request is topmost."""
-        if self._queue is not None:
-            top = topmost(self._queue)
-        else:
-            top = min(self._priorities, default=None)
-        if self._back and (top is None or self._back[0][0] < top):
-            top = self._back[0][0]
-        self.top = top
 
 
 class SharedLane:

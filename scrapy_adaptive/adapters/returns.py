@@ -136,7 +136,7 @@ class Returns:
                 request = side.pop(may_probe=True)
         if request is not None:
             self._scheduled.add(request)
-        else:
+        elif self._throttle.is_holding:
             self._throttle.on_nothing_to_send(has_pending=self._has_pending())
         return request
 

@@ -182,6 +182,7 @@ class Throttle:
         scheduled = self.returns.is_scheduled(request)
         waiter = Waiter(request, scheduled and self.room.takes_back, self.clock())
         self._line.join(key, waiter, first=first)
+        self._stuck_at = math.inf
         if not scheduled:
             self._engine.step_aside(request)
         self._send_back(key)
@@ -246,16 +247,19 @@ class Throttle:
 
     # Time
 
-    def rearm(self, key: str) -> None:
+    def rearm(self, key: str, *, room_at: float | None = None) -> None:
         """Have the alarm wake this slot at the earliest instant at which anything may move.
 
         What may move at once moves when the loop has read its sockets: a refusal that has
         arrived, but was not read yet, must come first.
+
+        Args:
+            room_at: the instant at which queued requests may leave, if it is known already.
         """
         if self.is_closing:
             return
         now = self.clock()
-        at = self.room.ripe_at(key, now)
+        at = self.room.ripe_at(key, now) if room_at is None else room_at
         if key in self._line:
             at = min(at, self.governor.next_wakeup((key,), now), self._line.patience_until(key))
         self._alarm.arm(key, at)
@@ -269,8 +273,8 @@ class Throttle:
         """A permit of this slot has ended: it may free the slot, or the whole crawl."""
         self._look_at_global()
         self._send_back(key)
-        self.rearm(key)
         self.room.on_freed(key)
+        self.rearm(key)
 
     def _look_at_global(self) -> None:
         """While the whole crawl is stopped, and when it goes on, every slot's instant moves."""

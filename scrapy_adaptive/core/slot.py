@@ -89,7 +89,8 @@ class Slot:
     @property
     def delay(self) -> float:
         """Least seconds between two sends."""
-        return max(self.latency_delay, 1.0 / self.ceiling.rate, self.floor)
+        limits = self.limits.floor
+        return max(self.latency_delay, 1.0 / self.ceiling.rate, limits, self.crawl_delay)
 
     @property
     def rate(self) -> float:
@@ -151,7 +152,7 @@ class Slot:
             return Hold(NEVER, Reason.ROBOTS)
         if hold is None and reserved and self.is_new:
             return Hold(NEVER, Reason.FIRST)
-        if hold is None and now < (ready_at := self._room_at(reserved)):
+        if hold is None and now < (ready_at := self._room_at(reserved, self.delay)):
             return Hold(ready_at, Reason.DELAY)
         return hold
 
@@ -171,17 +172,17 @@ class Slot:
             return Hold(NEVER, Reason.CONCURRENCY)
         return None
 
-    def _room_at(self, reserved: int) -> float:
+    def _room_at(self, reserved: int, delay: float) -> float:
         """The instant from which one more request may set out beside `reserved` others.
 
         Tokens for all of them, or one for the next and the others a delay apart: what takes
         long on its way to the gate must not be waited for.
         """
-        ready_at = self._bucket.ready_at(self.delay)
+        ready_at = self._bucket.ready_at(delay)
         if not reserved:
             return ready_at
-        apart = max(ready_at, self._reserved_at + self.delay)
-        return min(apart, self._bucket.ready_at(self.delay, 1 + reserved))
+        apart = max(ready_at, self._reserved_at + delay)
+        return min(apart, self._bucket.ready_at(delay, 1 + reserved))
 
     @property
     def wanted(self) -> Wanted:
