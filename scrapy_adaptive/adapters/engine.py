@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.pqueues import _path_safe
 from scrapy.utils.defer import _schedule_coro
-from scrapy.utils.httpobj import urlparse_cached
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -80,9 +79,8 @@ class Engine:
 
     def slot_key(self, request: Request) -> str | None:
         """Name of the request's slot; None where there is no host to be polite to."""
-        if SLOT_META_KEY not in request.meta and not urlparse_cached(request).hostname:
-            return None
-        return self._engine.downloader.get_slot_key(request)
+        key = self._engine.downloader.get_slot_key(request)
+        return key if key or SLOT_META_KEY in request.meta else None
 
     def own_key(self, request: Request) -> str | None:
         """The slot of a request on its way in; a key that Scrapy itself wrote does not outlive

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 OPEN_HOSTS = 200
 """Hosts whose files are kept open: each takes a file or more, and a process has about 1,000."""
 
+MOST_LOOKS = 100
+"""Hosts that one pop finds not to be ready after all, before it lets others have the loop."""
+
 CRAWL_WIDE = frozenset({Reason.GLOBAL, Reason.GLOBAL_RATE})
 """What holds every host, and therefore puts none to sleep."""
 
@@ -132,7 +135,8 @@ class HostQueue:
             lane = self._add(host, priorities)
             self._count += len(lane)
             if lane:
-                self._file(hosts.slot_of(host))
+                slot = hosts.slot_of(host)
+                self._file(slot, self._slots[slot])
             else:
                 self._remove(lane)
 
@@ -158,7 +162,10 @@ class HostQueue:
 
     def pop(self) -> Request | None:
         """A request that may be sent, one place of its slot reserved; None when all sleep."""
-        while (slot := self._ready.next()) is not None:
+        for _ in range(MOST_LOOKS):
+            slot = self._ready.next()
+            if slot is None:
+                return None
             hold = self._hosts.reserve(slot)
             if hold is None:
                 request = self._take(slot)
@@ -168,8 +175,8 @@ class HostQueue:
                 self._hosts.await_crawl(hold)
                 return None
             else:
-                self._ready.remove(slot)
                 self._sleep(slot, hold)
+        self._hosts.ask_again()
         return None
 
     def close(self) -> dict[str, list[int]]:
@@ -191,7 +198,7 @@ class HostQueue:
             self._set_parked(slot, hold)
             return False
         self._rise(slot)
-        self._ready.file(slot, self._rank(self._slots[slot].first()))
+        self._file(slot, self._slots[slot])
         return True
 
     def on_hold(self, slot: str, hold: Hold | None) -> None:
@@ -229,13 +236,16 @@ class HostQueue:
         if lane is not None:
             self._leave(lane, old)
             self._enter(lane, new)
-            self._file(new)
+            self._file(new, self._slots[new])
 
     # Inside
 
     def _push(self, request: Request, push: Callable[[Lane, Request], None]) -> None:
         host = self._hosts.host_of(request)
-        lane = self._lanes.get(host) or self._add(host)
+        lane = self._lanes.get(host)
+        if lane is None:
+            lane = self._add(host)
+        top = lane.top
         try:
             push(lane, request)
         except ValueError:
@@ -243,18 +253,22 @@ class HostQueue:
                 self._remove(lane)
             raise
         self._count += 1
-        self._keep_open(lane)
-        slot = self._hosts.slot_of(host)
-        unit = self._slots[slot]
-        if isinstance(unit, SharedLane):
-            unit.file(lane)
-        self._file(slot)
+        if self._path:
+            self._keep_open(lane)
+        if lane.top != top:
+            slot = self._hosts.slot_of(host)
+            unit = self._slots[slot]
+            if isinstance(unit, SharedLane):
+                unit.file(lane)
+            self._file(slot, unit)
 
     def _add(self, host: str, priorities: Iterable[int] = ()) -> Lane:
+        self._hosts.on_host(host)
         lane = Lane(host, self._open_queue, self._hosts.trips, priorities)
         self._lanes[host] = lane
         self._enter(lane, self._hosts.slot_of(host))
-        self._keep_open(lane)
+        if self._path:
+            self._keep_open(lane)
         return lane
 
     def _remove(self, lane: Lane) -> None:
@@ -287,8 +301,6 @@ class HostQueue:
 
     def _keep_open(self, lane: Lane) -> None:
         """Close the files of the host that has been left alone for longest."""
-        if not self._path:
-            return
         self._open[lane.host] = lane
         self._open.move_to_end(lane.host)
         if len(self._open) > OPEN_HOSTS:
@@ -296,38 +308,35 @@ class HostQueue:
 
     def _take(self, slot: str) -> Request | None:
         """The request whose turn it is; None where there was none after all."""
-        self._ready.serve()
-        unit = self._slots[slot]
-        wanted, is_suspect = self._hosts.wanted(slot)
+        hosts, unit = self._hosts, self._slots[slot]
+        wanted = hosts.wanted(slot)
         lane = unit.first(wanted)
-        before = len(lane)
-        request = lane.pop(wanted, is_suspect)
-        self._count += len(lane) - before
-        self._hosts.on_popped(request, lane.host, slot)
+        self._count -= len(lane)
+        request = lane.pop(wanted, hosts.is_suspect)
+        left = len(lane)
+        self._count += left
+        self._ready.serve(slot)
+        hosts.on_popped(request, lane.host, slot)
         unit.on_served(lane)
-        if lane:
-            self._keep_open(lane)
-        else:
+        if not left:
             self._remove(lane)
-        if slot in self._slots:
-            self._file(slot)
+        elif self._path:
+            self._keep_open(lane)
+        if unit:
+            self._file(slot, unit)
         return request
 
-    def _file(self, slot: str) -> None:
-        """Requests wait for this slot: it is ready, or asleep."""
-        if slot in self._asleep:
-            return
-        if slot not in self._ready:
-            hold = self._hosts.hold(slot)
-            if hold is not None and not self._hosts.is_brief(hold):
-                self._sleep(slot, hold)
-                return
-        self._ready.file(slot, self._rank(self._slots[slot].first()))
+    def _file(self, slot: str, unit: Lane | SharedLane) -> None:
+        """Requests wait for this slot: it is ready as far as is known, or asleep."""
+        if slot not in self._asleep:
+            self._ready.file(slot, self._rank(unit.first()))
 
     def _rank(self, lane: Lane) -> float:
-        return (lane.top or 0) + self._hosts.handicap(lane.host)
+        rank = lane.top or 0
+        return rank + self._hosts.handicap(lane.host) if self._hosts.discount else rank
 
     def _sleep(self, slot: str, hold: Hold) -> None:
+        self._ready.remove(slot)
         self._asleep[slot] = False
         self._set_parked(slot, hold)
         self._hosts.on_asleep(slot, hold)

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.facts import Hold, Reason, Wanted
 
@@ -32,19 +31,6 @@ NOBODY = ""
 
 OPTED_OUT = " (adaptive_dont_throttle)"
 """Ends the key under which a host's opted-out requests are stored."""
-
-
-BRIEF = 0.010
-"""Seconds of a delay for which a host that was just served is not put to sleep.
-
-Where the engine has places left it asks again at once, and then the host does sleep."""
-
-
-class Reservation(NamedTuple):
-    """A place promised to a request on its way to the gate."""
-
-    host: str
-    slot: str
 
 
 class Hosts:
@@ -69,15 +55,21 @@ class Hosts:
     ) -> None:
         self.trips = throttle.trips
         self._throttle = throttle
+        self._governor = throttle.governor
+        self._clock = throttle.clock
         self._engine = engine
         self._stats = stats
-        self._discount = discount
+        self.discount = discount
+        self.is_suspect = throttle.is_suspect
         self._most = most
         self._queues: list[HostQueue] = []
         self._taken: Counter[str] = Counter()
         self._learned: OrderedDict[str, str] = OrderedDict()
         """Host to the slot through which its requests are sent, where it is not the host's."""
-        self._reserved: dict[Request, Reservation] = {}
+        self._reserved: dict[Request, tuple[str, str]] = {}
+        """Requests on their way to the gate, the host of each, and the slot it has a place of."""
+        self._unpaced = {NOBODY}
+        """Keys of requests that the governor does not pace."""
         self._opted_out: Counter[str] = Counter()
         """Opted-out requests under way."""
         self._popped: Request | None = None
@@ -94,9 +86,14 @@ class Hosts:
     def host_of(self, request: Request) -> str:
         """The key under which a request is stored."""
         key = self._engine.own_key(request)
-        if key is None:
-            return NOBODY
-        return key + OPTED_OUT if request.meta.get(OPT_OUT_META_KEY) else key
+        if key and request.meta.get(OPT_OUT_META_KEY):
+            return key + OPTED_OUT
+        return key or NOBODY
+
+    def on_host(self, host: str) -> None:
+        """Requests are stored under this key."""
+        if host.endswith(OPTED_OUT):
+            self._unpaced.add(host)
 
     def slot_of(self, host: str) -> str:
         """The slot through which a host's requests are sent, as far as is known."""
@@ -104,48 +101,47 @@ class Hosts:
 
     def handicap(self, host: str) -> float:
         """How much less the host's next request counts than its priority says."""
-        return self._discount * self._taken[host] if self._discount else 0.0
+        return self.discount * self._taken[host]
 
     def hold(self, slot: str) -> Hold | None:
         """Why no request of this slot may leave its queue, the whole crawl aside."""
-        if _is_paced(slot):
-            return self._throttle.governor.queue_hold(slot, self._throttle.clock())
-        most = self._throttle.governor.limits_of(slot.removesuffix(OPTED_OUT)).concurrency
+        if slot not in self._unpaced:
+            return self._governor.queue_hold(slot, self._clock())
+        most = self._governor.limits_of(slot.removesuffix(OPTED_OUT)).concurrency
         full = slot != NOBODY and self._opted_out[slot] >= most
         return Hold(math.inf, Reason.CONCURRENCY) if full else None
 
-    def is_brief(self, hold: Hold) -> bool:
-        """Whether it ends before it is worth a timer: `pop` asks again in any case."""
-        return hold.until <= self._throttle.clock() + BRIEF
-
     def reserve(self, slot: str) -> Hold | None:
         """Promise a place to the request that is popped next, or say why not."""
-        self._look_at_popped()
-        if _is_paced(slot):
-            return self._throttle.governor.reserve(slot, self._throttle.clock())
+        if self._popped is not None:
+            self._look_at_popped()
+        if slot not in self._unpaced:
+            return self._governor.reserve(slot, self._clock())
         hold = self.hold(slot)
         self._opted_out[slot] += hold is None
         return hold
 
-    def wanted(self, slot: str) -> tuple[Wanted, Callable[[Request], bool]]:
-        """Which request of this slot serves best, and how to tell a page that was refused."""
-        if not _is_paced(slot):
-            return Wanted.ANY, self._throttle.is_suspect
-        return self._throttle.wanted(slot), self._throttle.is_suspect
+    def wanted(self, slot: str) -> Wanted:
+        """Which request of this slot serves best."""
+        return self._governor.wanted(slot)
 
     def on_popped(self, request: Request | None, host: str, slot: str) -> None:
         """The place is this request's; with None there was no request after all."""
         if request is None:
             self._free(slot)
             return
-        self._reserved[request] = Reservation(host, slot)
+        self._reserved[request] = (host, slot)
         self._popped = request
-        if self._discount:
+        if self.discount:
             self._taken[host] += 1
 
     def on_asleep(self, slot: str, hold: Hold) -> None:
         """Requests of this slot wait until it may send."""
         self._throttle.rearm(slot, room_at=hold.until)
+
+    def ask_again(self) -> None:
+        """Requests may be ready, but looking for one has taken long enough."""
+        self._engine.nudge()
 
     def await_crawl(self, hold: Hold) -> None:
         """Requests are ready, but the whole crawl is held."""
@@ -161,8 +157,8 @@ class Hosts:
         """
         reservation = self._reserved.get(request)
         slot = self.on_left(request)
-        if reservation is not None and _is_paced(reservation.host) and reservation.slot != key:
-            self._learn(reservation.host, key)
+        if reservation is not None and reservation[1] != key:
+            self._learn(reservation[0], key)
         return slot
 
     def on_left(self, request: Request) -> str | None:
@@ -173,12 +169,12 @@ class Hosts:
                 self._engine.step_back(page)
         if reservation is None:
             return None
-        self._free(reservation.slot)
-        return reservation.slot
+        self._free(reservation[1])
+        return reservation[1]
 
     def on_robots(self, request: Request, key: str) -> None:
         """A robots.txt is under way: the pages on their way to the gate wait for it."""
-        pages = [page for page, reserved in self._reserved.items() if reserved.slot == key]
+        pages = [page for page, (_, slot) in self._reserved.items() if slot == key]
         self._aside[request] = pages
         for page in pages:
             self._engine.step_aside(page)
@@ -199,18 +195,20 @@ class Hosts:
 
     def ripe_at(self, key: str, now: float) -> float:
         """The instant at which requests that sleep may leave; infinity where none do."""
-        sleeping = [queue for queue in self._queues if queue.is_asleep(key)]
-        if not sleeping:
-            return math.inf
-        hold = self.hold(key)
-        for queue in sleeping:
-            queue.on_hold(key, hold)
-        return now if hold is None else hold.until
+        at = math.inf
+        for queue in self._queues:
+            if queue.is_asleep(key):
+                hold = self.hold(key)
+                queue.on_hold(key, hold)
+                at = now if hold is None else hold.until
+        return at
 
     def on_due(self, key: str) -> bool:
         """The instant of this slot has come; returns whether requests may leave by it."""
-        woken = [queue.wake(key) for queue in self._queues]
-        return any(woken)
+        woken = False
+        for queue in self._queues:
+            woken |= queue.wake(key)
+        return woken
 
     def has_suspect(self, key: str) -> bool:
         """Whether a page that was refused waits here."""
@@ -251,7 +249,7 @@ class Hosts:
     def _look_at_popped(self) -> None:
         """What was popped last must be on its way by now, or nobody will free its place."""
         request, self._popped = self._popped, None
-        if request is None or self._engine.is_active(request) or request not in self._reserved:
+        if request not in self._reserved or self._engine.is_active(request):
             return
         if not any(request in pages for pages in self._aside.values()):
             slot = self.on_left(request)
@@ -259,8 +257,8 @@ class Hosts:
                 self._throttle.rearm(slot)
 
     def _free(self, slot: str) -> None:
-        if _is_paced(slot):
-            self._throttle.governor.release(slot)
+        if slot not in self._unpaced:
+            self._governor.release(slot)
         else:
             self._opted_out[slot] -= 1
             if not self._opted_out[slot]:
@@ -268,19 +266,15 @@ class Hosts:
 
     def _learn(self, host: str, slot: str) -> None:
         old = self.slot_of(host)
-        if old == slot:
+        if old == slot or host in self._unpaced:
             return
         self._learned.pop(host, None)
         if host != slot:
             self._learned[host] = slot
         for queue in self._queues:
             queue.move(host, old, slot)
-        self._throttle.governor.forget_unused(old)
+        self._governor.forget_unused(old)
         if len(self._learned) > self._most:
             host, old = self._learned.popitem(last=False)
             for queue in self._queues:
                 queue.move(host, old, host)
-
-
-def _is_paced(slot: str) -> bool:
-    return slot != NOBODY and not slot.endswith(OPTED_OUT)

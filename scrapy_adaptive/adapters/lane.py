@@ -20,6 +20,7 @@ from scrapy_adaptive.core.facts import Wanted
 from scrapy_adaptive.core.rota import Rota
 
 from .engine import topmost
+from .trip import TRIP_META_KEY
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -130,8 +131,11 @@ class Lane:
             wanted: a probe is no page that was refused, where there is another; a recheck is.
             is_suspect: whether the request's page was refused.
         """
-        request = None
-        while request is None and len(self):
+        if not self._back and self._queued_top is not None:
+            request = self._pop_queued()
+        else:
+            request = self._choose(wanted, is_suspect)
+        while request is None and (self._queued or self._back):
             request = self._choose(wanted, is_suspect)
         return request
 
@@ -164,7 +168,8 @@ class Lane:
         request = queue.pop()
         self._queued -= 1
         self._queued_top = topmost(queue)
-        if request is not None and self._trips.restore(request):
+        if request is not None and TRIP_META_KEY in request.meta:
+            self._trips.restore(request)
             self.push_back(request)
             return None
         return request
@@ -231,9 +236,8 @@ class SharedLane:
 
     def on_served(self, lane: Lane) -> None:
         """A request of this lane had its turn."""
-        if self._rota.next() == lane.host:
-            self._rota.serve()
-        self.remove(lane)
+        self._rota.serve(lane.host)
+        del self._lanes[lane.host]
         if lane:
             self.file(lane)
 

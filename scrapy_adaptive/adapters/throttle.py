@@ -125,11 +125,6 @@ class Throttle:
         """Whether requests of that slot wait at the gate."""
         return key in self._line
 
-    def wanted(self, key: str) -> Wanted:
-        """Which of the slot's requests serves best just now."""
-        slot = self.governor.slot(key, self.clock())
-        return slot.wanted if slot.suspects else Wanted.ANY
-
     def is_suspect(self, request: Request) -> bool:
         """Whether the request's page was refused before, and the pace may not be to blame."""
         key = self.key_of(request)
@@ -197,7 +192,7 @@ class Throttle:
     def _serve(self, key: str) -> None:
         """Let go whoever may go of those who wait for this slot."""
         while key in self._line:
-            wanted = self.wanted(key)
+            wanted = self.governor.wanted(key)
             waiter = self._line.next(key, wanted, self.is_suspect)
             if waiter is None or self._is_better_elsewhere(key, wanted, waiter):
                 return

@@ -18,7 +18,7 @@ from itertools import islice
 
 from .bucket import TokenBucket
 from .ceiling import Aimd, Ceiling
-from .facts import Answer, Decision, Event, Hold, Outcome, Permit, Reason
+from .facts import Answer, Decision, Event, Hold, Outcome, Permit, Reason, Wanted
 from .global_breaker import GlobalBreaker
 from .limits import Limits
 from .slot import Slot
@@ -123,14 +123,24 @@ class Governor:
         hold = self.stop_hold(now) or self.slot(key, now).hold(now)
         return hold or self._global_rate_hold(now)
 
+    def wanted(self, key: str) -> Wanted:
+        """Which of the slot's requests serves best just now."""
+        slot = self._slots.get(key)
+        if slot is None or slot.wanted is Wanted.ANY or not slot.suspects:
+            return Wanted.ANY
+        return slot.wanted
+
     def stop_hold(self, now: float) -> Hold | None:
         """Why the global breaker lets nothing through, and until when; None when it is closed."""
+        if not self._global_breaker.is_open:
+            return None
         until = self._global_breaker.hold_until(now, in_flight=self.counts.in_flight)
         return None if until is None else Hold(until, Reason.GLOBAL)
 
     def crawl_hold(self, now: float) -> Hold | None:
         """Why no request of any slot may leave its queue at `now`, and until when."""
-        return self.stop_hold(now) or self._global_rate_hold(now, self._reserved)
+        hold = self.stop_hold(now)
+        return hold or (self._global_rate_hold(now, self._reserved) if self._global_delay else None)
 
     def queue_hold(self, key: str, now: float) -> Hold | None:
         """Why no request of this slot may leave its queue at `now`, the whole crawl aside.
@@ -172,9 +182,13 @@ class Governor:
         A reservation ends with `release`, before the gate takes the permit or when the request
         goes another way. It holds back other reservations, never a request at the gate.
         """
-        hold = self.crawl_hold(now) or self.slot(key, now).hold_queued(now)
+        hold = self.crawl_hold(now)
+        if hold is not None:
+            return hold
+        slot = self._slots.get(key) or self.slot(key, now)
+        hold = slot.hold_queued(now)
         if hold is None:
-            self._slots[key].reserve(now)
+            slot.reserve(now)
             self._reserved += 1
             self._reserved_at = now
         return hold

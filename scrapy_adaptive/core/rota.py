@@ -26,7 +26,11 @@ class Rota:
     >>> rota = Rota()
     >>> for key, rank in (("a", 0.0), ("b", -1.0), ("c", 0.0)):
     ...     rota.file(key, rank)
-    >>> [rota.serve() for _ in range(3)]
+    >>> turns = []
+    >>> while (key := rota.next()) is not None:
+    ...     rota.serve(key)
+    ...     turns.append(key)
+    >>> turns
     ['b', 'a', 'c']
     """
 
@@ -72,18 +76,10 @@ class Rota:
             heapq.heappop(heap)
         return heap[0][2]
 
-    def serve(self) -> str:
-        """Whose turn it was: it has to be filed again to have another.
-
-        Raises:
-            KeyError: nobody is ready.
-        """
-        key = self.next()
-        if key is None:
-            raise KeyError("nobody is ready")
+    def serve(self, key: str) -> None:
+        """This key, which is ready, has its turn: it has to be filed again to have another."""
         self._passed_over = 0 if key == next(iter(self._entries)) else self._passed_over + 1
         del self._entries[key]
-        return key
 
     def remove(self, key: str) -> None:
         """The key is not ready, if it ever was; it had no turn."""

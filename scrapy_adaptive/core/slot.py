@@ -148,13 +148,15 @@ class Slot:
         """
         reserved = self.reserved
         hold = self._hold_beside(now, self.in_flight + reserved)
-        if hold is None and self.robots_count:
+        if hold is not None:
+            return hold
+        if self.robots_count:
             return Hold(NEVER, Reason.ROBOTS)
-        if hold is None and reserved and self.is_new:
+        if reserved and self.is_new:
             return Hold(NEVER, Reason.FIRST)
-        if hold is None and now < (ready_at := self._room_at(reserved, self.delay)):
-            return Hold(ready_at, Reason.DELAY)
-        return hold
+        delay = self.delay
+        ready_at = self._room_at(delay) if reserved else self._bucket.ready_at(delay)
+        return Hold(ready_at, Reason.DELAY) if now < ready_at else None
 
     def _hold_beside(self, now: float, busy: int) -> Hold | None:
         """What holds one more request than `busy`, but for the pace."""
@@ -172,17 +174,14 @@ class Slot:
             return Hold(NEVER, Reason.CONCURRENCY)
         return None
 
-    def _room_at(self, reserved: int, delay: float) -> float:
-        """The instant from which one more request may set out beside `reserved` others.
+    def _room_at(self, delay: float) -> float:
+        """The instant from which one more request may set out beside those with a promise.
 
         Tokens for all of them, or one for the next and the others a delay apart: what takes
         long on its way to the gate must not be waited for.
         """
-        ready_at = self._bucket.ready_at(delay)
-        if not reserved:
-            return ready_at
-        apart = max(ready_at, self._reserved_at + delay)
-        return min(apart, self._bucket.ready_at(delay, 1 + reserved))
+        apart = max(self._bucket.ready_at(delay), self._reserved_at + delay)
+        return min(apart, self._bucket.ready_at(delay, 1 + self.reserved))
 
     @property
     def wanted(self) -> Wanted:
