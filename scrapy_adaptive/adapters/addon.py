@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from scrapy.utils.misc import load_object
 
+from .engine import saved_queues
 from .extension import AdaptiveThrottle, one_line_errors
 from .gate import AdaptiveGate
-from .host_queue import HostQueue
+from .host_queue import HostQueue, refuse_foreign
 from .refusals import AdaptiveRefusals
 from .settings import autothrottle_is_on, is_enabled, own_priority_queue, read_settings
 
@@ -40,7 +41,9 @@ class Addon:
         with one_line_errors():
             if not is_enabled(settings):
                 return
-            read_settings(settings)
+            jobdir = read_settings(settings).jobdir
+            if jobdir is not None and _uses_host_queue(settings):
+                refuse_foreign(saved_queues(jobdir) or {}, jobdir)
         middlewares = {AdaptiveGate: GATE_PRIORITY, AdaptiveRefusals: REFUSALS_PRIORITY}
         for middleware, priority in middlewares.items():
             settings.setdefault_in_component_priority_dict(
@@ -62,10 +65,16 @@ class Addon:
             former = settings.get("SCHEDULER_PRIORITY_QUEUE")
             settings.set("ADAPTIVE_FALLBACK_PRIORITY_QUEUE", former, "addon")
             settings.set("SCHEDULER_PRIORITY_QUEUE", HostQueue, "addon")
-        elif load_object(own) is not HostQueue:
+        elif not _uses_host_queue(settings):
             logger.info(
                 "SCHEDULER_PRIORITY_QUEUE = %r is kept: its requests wait for their host in the "
                 "downloader, where they hold places in CONCURRENT_REQUESTS "
                 "(scrapy_adaptive.HostQueue would keep them until their host may send)",
                 own,
             )
+
+
+def _uses_host_queue(settings: BaseSettings) -> bool:
+    """Whether the crawl's requests will wait in our queue."""
+    own = own_priority_queue(settings)
+    return own is None or load_object(own) is HostQueue

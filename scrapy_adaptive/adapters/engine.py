@@ -10,9 +10,13 @@ Laws
 from __future__ import annotations
 
 import inspect
+import json
 import logging
+import shutil
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from scrapy.pqueues import _path_safe
 from scrapy.utils.defer import _schedule_coro
@@ -196,6 +200,42 @@ def topmost(queue: ScrapyPriorityQueue) -> int | None:
         return queue.curprio
     queues = (queue.queues, queue._start_queues)
     return min((top for each in queues for top, queued in each.items() if queued), default=None)
+
+
+def skip_damaged(queue: ScrapyPriorityQueue, held: int) -> int:
+    """Get past what Scrapy's own queue of `held` requests could not pop; returns how many are lost.
+
+    One, where it was taken out and could not be read; else all that its file was said to hold.
+    """
+    lost = held - len(queue)
+    top = topmost(queue)
+    is_start = top not in queue.queues
+    queues = queue._start_queues if is_start else queue.queues
+    damaged = queues[cast("int", top)]
+    if lost and len(damaged):
+        return lost
+    del queues[cast("int", top)]
+    lost += len(damaged)
+    with suppress(Exception):  # it is damaged
+        damaged.close()
+    path = Path(queue.key, f"{top}s" if is_start else str(top))
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    queue._update_curprio()
+    return lost
+
+
+def saved_queues(jobdir: str) -> Any:
+    """What the scheduler of a job's last run left to the next: the state of its priority queue.
+
+    None where it left nothing that can be read.
+    """
+    with suppress(OSError, ValueError):
+        path = Path(jobdir, "requests.queue", "active.json")
+        return json.loads(path.read_text(encoding="utf-8"))
+    return None
 
 
 def queue_path(key: str, host: str) -> str:

@@ -110,14 +110,7 @@ class HostQueue:
         path: str,
         state: Mapping[str, Iterable[int]],
     ) -> None:
-        if not _is_by_host(state):
-            raise SettingsError(
-                "JOBDIR",
-                path,
-                "its crawl was begun with a priority queue that does not keep hosts apart; only "
-                "one begun with scrapy_adaptive.HostQueue or Scrapy's default can be resumed "
-                "(or set SCHEDULER_PRIORITY_QUEUE to the queue it was begun with)",
-            )
+        refuse_foreign(state, path)
         self._hosts = hosts
         self._open_queue = open_queue
         self._path = path
@@ -348,6 +341,22 @@ class HostQueue:
 
     def _rise(self, slot: str) -> None:
         self._parked_count -= self._asleep.pop(slot, False)
+
+
+def refuse_foreign(state: Any, path: str) -> None:
+    """Check that a saved state is that of a queue which keeps hosts apart.
+
+    Raises:
+        SettingsError: it is another queue's.
+    """
+    if not _is_by_host(state):
+        raise SettingsError(
+            "JOBDIR",
+            path,
+            "its crawl was begun with a priority queue that does not keep hosts apart; only "
+            "one begun with scrapy_adaptive.HostQueue or Scrapy's default can be resumed "
+            "(or set SCHEDULER_PRIORITY_QUEUE to the queue it was begun with)",
+        )
 
 
 def _is_by_host(state: object) -> bool:

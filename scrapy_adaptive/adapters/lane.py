@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from scrapy_adaptive.core.facts import Wanted
 from scrapy_adaptive.core.rota import Rota
 
-from .engine import topmost
+from .engine import skip_damaged, topmost
 from .trip import TRIP_META_KEY
 
 if TYPE_CHECKING:
@@ -165,7 +165,18 @@ class Lane:
 
     def _pop_queued(self) -> Request | None:
         queue = self._opened()
-        request = queue.pop()
+        try:
+            request = queue.pop()
+        except Exception as error:  # whatever a torn file holds: the others must still be fetched
+            lost = skip_damaged(queue, self._queued)
+            logger.error(
+                "slot %(slot)s: %(lost)d requests of the job are lost, they cannot be read: "
+                "%(error)r",
+                {"slot": self.host, "lost": lost, "error": error},
+            )
+            self._queued = len(queue)
+            self._queued_top = topmost(queue)
+            return None
         self._queued -= 1
         self._queued_top = topmost(queue)
         if request is not None and TRIP_META_KEY in request.meta:
