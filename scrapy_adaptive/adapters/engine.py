@@ -194,9 +194,9 @@ class _WithoutDelay(dict[str, dict[str, Any]]):
 def topmost(queue: ScrapyPriorityQueue) -> int | None:
     """Negated priority of the topmost request of Scrapy's own queue; None when it is empty.
 
-    While there are start requests, its own record of it may be that of a priority used up.
+    Its own record of it may be that of a priority used up, or of a request that it refused.
     """
-    if not queue._start_queues:
+    if not queue._start_queues and (queue.curprio is None or queue.curprio in queue.queues):
         return queue.curprio
     queues = (queue.queues, queue._start_queues)
     return min((top for each in queues for top, queued in each.items() if queued), default=None)

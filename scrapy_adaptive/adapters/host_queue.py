@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,10 +167,17 @@ class HostQueue:
                     return request
             elif hold.reason in CRAWL_WIDE:
                 self._hosts.await_crawl(hold)
-                return None
+                return self._pop_unpaced()
             else:
                 self._sleep(slot, hold)
         self._hosts.ask_again()
+        return None
+
+    def _pop_unpaced(self) -> Request | None:
+        """A request that needs no leave: what holds the whole crawl does not hold it."""
+        for slot in islice(self._hosts.unpaced, MOST_LOOKS):
+            if slot in self._ready and self._hosts.reserve(slot) is None:
+                return self._take(slot)
         return None
 
     def close(self) -> dict[str, list[int]]:

@@ -68,7 +68,7 @@ class Hosts:
         """Host to the slot through which its requests are sent, where it is not the host's."""
         self._reserved: dict[Request, tuple[str, str]] = {}
         """Requests on their way to the gate, the host of each, and the slot it has a place of."""
-        self._unpaced = {NOBODY}
+        self.unpaced = {NOBODY}
         """Keys of requests that the governor does not pace."""
         self._opted_out: Counter[str] = Counter()
         """Opted-out requests under way."""
@@ -93,7 +93,7 @@ class Hosts:
     def on_host(self, host: str) -> None:
         """Requests are stored under this key."""
         if host.endswith(OPTED_OUT):
-            self._unpaced.add(host)
+            self.unpaced.add(host)
 
     def slot_of(self, host: str) -> str:
         """The slot through which a host's requests are sent, as far as is known."""
@@ -105,7 +105,7 @@ class Hosts:
 
     def hold(self, slot: str) -> Hold | None:
         """Why no request of this slot may leave its queue, the whole crawl aside."""
-        if slot not in self._unpaced:
+        if slot not in self.unpaced:
             return self._governor.queue_hold(slot, self._clock())
         most = self._governor.limits_of(slot.removesuffix(OPTED_OUT)).concurrency
         full = slot != NOBODY and self._opted_out[slot] >= most
@@ -115,7 +115,7 @@ class Hosts:
         """Promise a place to the request that is popped next, or say why not."""
         if self._popped is not None:
             self._look_at_popped()
-        if slot not in self._unpaced:
+        if slot not in self.unpaced:
             return self._governor.reserve(slot, self._clock())
         hold = self.hold(slot)
         self._opted_out[slot] += hold is None
@@ -257,7 +257,7 @@ class Hosts:
                 self._throttle.rearm(slot)
 
     def _free(self, slot: str) -> None:
-        if slot not in self._unpaced:
+        if slot not in self.unpaced:
             self._governor.release(slot)
         else:
             self._opted_out[slot] -= 1
@@ -266,7 +266,7 @@ class Hosts:
 
     def _learn(self, host: str, slot: str) -> None:
         old = self.slot_of(host)
-        if old == slot or host in self._unpaced:
+        if old == slot or host in self.unpaced:
             return
         self._learned.pop(host, None)
         if host != slot:
@@ -274,6 +274,7 @@ class Hosts:
         for queue in self._queues:
             queue.move(host, old, slot)
         self._governor.forget_unused(old)
+        self._engine.nudge()
         if len(self._learned) > self._most:
             host, old = self._learned.popitem(last=False)
             for queue in self._queues:

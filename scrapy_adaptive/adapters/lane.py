@@ -135,8 +135,10 @@ class Lane:
             request = self._pop_queued()
         else:
             request = self._choose(wanted, is_suspect)
-        while request is None and (self._queued or self._back):
+        for _ in range(len(self) if request is None else 0):
             request = self._choose(wanted, is_suspect)
+            if request is not None:
+                break
         return request
 
     def _choose(self, wanted: Wanted, is_suspect: Callable[[Request], bool]) -> Request | None:
@@ -177,11 +179,12 @@ class Lane:
             self._queued = len(queue)
             self._queued_top = topmost(queue)
             return None
-        self._queued -= 1
+        # Where a push had failed, there is nothing at the top, and its priority is forgotten now.
+        self._queued = self._queued - 1 if request is not None else len(queue)
         self._queued_top = topmost(queue)
         if request is not None and TRIP_META_KEY in request.meta:
-            self._trips.restore(request)
-            self.push_back(request)
+            turn = self._trips.restore(request)
+            heapq.heappush(self._back, (-request.priority, turn, request))
             return None
         return request
 
@@ -195,7 +198,7 @@ class Lane:
         queue = self._opened()
         while self._back:
             request = heapq.heappop(self._back)[2]
-            self._trips.mark(request)
+            self._trips.mark(request, turn=-1 - len(self._back))  # ahead of what comes back later
             try:
                 queue.push(request)
             except (OSError, ValueError) as error:  # the others must still be saved

@@ -30,9 +30,14 @@ class Trips:
     def __init__(self, cache_marks: CacheMarks) -> None:
         self._cache_marks = cache_marks
 
-    def mark(self, request: Request, *, past_filter: bool = False) -> None:
-        """The request is about to be saved; `past_filter`: through the duplicate filter."""
-        trip: dict[str, bool] = {}
+    def mark(self, request: Request, *, turn: int = 0, past_filter: bool = False) -> None:
+        """The request is about to be saved.
+
+        Args:
+            turn: its place among those that came back, lower first.
+            past_filter: it has to pass the duplicate filter to be saved.
+        """
+        trip: dict[str, int] = {"turn": turn}
         if past_filter:
             trip["dont_filter"] = request.dont_filter
             request.dont_filter = True
@@ -40,12 +45,10 @@ class Trips:
             trip["dont_cache"] = False
         request.meta[TRIP_META_KEY] = trip
 
-    def restore(self, request: Request) -> bool:
-        """Take the mark off; returns whether there was one: the request had come back."""
-        trip = request.meta.pop(TRIP_META_KEY, None)
-        if trip is None:
-            return False
+    def restore(self, request: Request) -> int:
+        """Take the mark off, if there is one; returns the turn that was saved with it."""
+        trip = request.meta.pop(TRIP_META_KEY, {})
         request.dont_filter = trip.get("dont_filter", request.dont_filter)
         if "dont_cache" in trip:
             self._cache_marks.claim(request)
-        return True
+        return int(trip.get("turn", 0))
