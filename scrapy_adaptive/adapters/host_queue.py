@@ -14,11 +14,8 @@ Laws
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import NotConfigured
@@ -32,6 +29,7 @@ from .engine import queue_path
 from .errors import SettingsError
 from .extension import AdaptiveThrottle, one_line_errors
 from .lane import Lane, SharedLane
+from .lanes import Lanes
 from .settings import fallback_priority_queue
 
 if TYPE_CHECKING:
@@ -42,9 +40,6 @@ if TYPE_CHECKING:
     from scrapy_adaptive.core.facts import Hold
 
     from .hosts import Hosts
-
-OPEN_HOSTS = 200
-"""Hosts whose files are kept open: each takes a file or more, and a process has about 1,000."""
 
 MOST_LOOKS = 100
 """Hosts that one pop finds not to be ready after all, before it lets others have the loop."""
@@ -113,9 +108,7 @@ class HostQueue:
     ) -> None:
         refuse_foreign(state, path)
         self._hosts = hosts
-        self._open_queue = open_queue
-        self._path = path
-        self._lanes: dict[str, Lane] = {}
+        self._lanes = Lanes(open_queue, hosts.trips, path)
         self._slots: dict[str, Lane | SharedLane] = {}
         """What waits for each slot."""
         self._ready = Rota()
@@ -123,7 +116,6 @@ class HostQueue:
         """Slots that may not send, and whether they are parked."""
         self._parked_count = 0
         self._count = 0
-        self._open: OrderedDict[str, Lane] = OrderedDict()
         hosts.join(self)
         for host, priorities in state.items():
             lane = self._add(host, priorities)
@@ -182,7 +174,7 @@ class HostQueue:
 
     def close(self) -> dict[str, list[int]]:
         """Save everything that is stored; returns the priorities of each host."""
-        return {host: lane.close() for host, lane in self._lanes.items() if lane}
+        return self._lanes.close()
 
     # Sleep
 
@@ -209,12 +201,12 @@ class HostQueue:
     @property
     def is_stored(self) -> bool:
         """Whether its requests outlive the process."""
-        return bool(self._path)
+        return bool(self._lanes.path)
 
     @property
     def back_count(self) -> int:
         """Requests that came back and wait."""
-        return sum(lane.back_count for lane in self._lanes.values())
+        return sum(lane.back_count for lane in self._lanes)
 
     @property
     def has_ready(self) -> bool:
@@ -254,8 +246,7 @@ class HostQueue:
                 self._remove(lane)
             raise
         self._count += 1
-        if self._path:
-            self._keep_open(lane)
+        self._lanes.keep_open(lane)
         if lane.top != top:
             slot = self._hosts.slot_of(host)
             unit = self._slots[slot]
@@ -265,21 +256,13 @@ class HostQueue:
 
     def _add(self, host: str, priorities: Iterable[int] = ()) -> Lane:
         self._hosts.on_host(host)
-        lane = Lane(host, self._open_queue, self._hosts.trips, priorities)
-        self._lanes[host] = lane
+        lane = self._lanes.add(host, priorities)
         self._enter(lane, self._hosts.slot_of(host))
-        if self._path:
-            self._keep_open(lane)
         return lane
 
     def _remove(self, lane: Lane) -> None:
-        del self._lanes[lane.host]
-        self._open.pop(lane.host, None)
         self._leave(lane, self._hosts.slot_of(lane.host))
-        lane.close()
-        if self._path:
-            with suppress(OSError):  # it is not empty
-                Path(queue_path(self._path, lane.host)).rmdir()
+        self._lanes.remove(lane)
 
     def _enter(self, lane: Lane, slot: str) -> None:
         unit = self._slots.setdefault(slot, lane)
@@ -300,13 +283,6 @@ class HostQueue:
         self._ready.remove(slot)
         self._rise(slot)
 
-    def _keep_open(self, lane: Lane) -> None:
-        """Close the files of the host that has been left alone for longest."""
-        self._open[lane.host] = lane
-        self._open.move_to_end(lane.host)
-        if len(self._open) > OPEN_HOSTS:
-            self._open.popitem(last=False)[1].rest()
-
     def _take(self, slot: str) -> Request | None:
         """The request whose turn it is; None where there was none after all."""
         hosts, unit = self._hosts, self._slots[slot]
@@ -321,8 +297,8 @@ class HostQueue:
         unit.on_served(lane)
         if not left:
             self._remove(lane)
-        elif self._path:
-            self._keep_open(lane)
+        else:
+            self._lanes.keep_open(lane)
         if unit:
             self._file(slot, unit)
         return request

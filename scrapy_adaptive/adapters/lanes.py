@@ -1,0 +1,91 @@
+"""The lanes of one queue, by host, in memory or in a folder.
+
+Laws
+----
+* A host with nothing queued leaves nothing behind: no memory, no file, no folder.
+* Of hosts whose requests are stored, a bounded number have their files open.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .engine import queue_path
+from .lane import Lane
+
+if TYPE_CHECKING:
+    from scrapy.pqueues import ScrapyPriorityQueue
+
+    from .trip import Trips
+
+OPEN_HOSTS = 200
+"""Hosts whose files are kept open: each takes a file or more, and a process has about 1,000."""
+
+
+class Lanes:
+    """Lanes by host.
+
+    Args:
+        open_queue: opens Scrapy's own queue of one host, given its key and priorities.
+        trips: marks what is saved.
+        path: folder in which requests are stored; empty for lanes in memory.
+    """
+
+    __slots__ = ("_lanes", "_open", "_open_queue", "_trips", "path")
+
+    def __init__(
+        self,
+        open_queue: Callable[[str, Iterable[int]], ScrapyPriorityQueue],
+        trips: Trips,
+        path: str,
+    ) -> None:
+        self.path = path
+        self._open_queue = open_queue
+        self._trips = trips
+        self._lanes: dict[str, Lane] = {}
+        self._open: OrderedDict[str, Lane] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    def __contains__(self, host: str) -> bool:
+        return host in self._lanes
+
+    def __iter__(self) -> Iterator[Lane]:
+        return iter(self._lanes.values())
+
+    def get(self, host: str) -> Lane | None:
+        """The lane of a host, if it has one."""
+        return self._lanes.get(host)
+
+    def add(self, host: str, priorities: Iterable[int] = ()) -> Lane:
+        """A lane for this host, with what is stored of these priorities."""
+        lane = self._lanes[host] = Lane(host, self._open_queue, self._trips, priorities)
+        self.keep_open(lane)
+        return lane
+
+    def remove(self, lane: Lane) -> None:
+        """The host has nothing queued any more."""
+        del self._lanes[lane.host]
+        self._open.pop(lane.host, None)
+        lane.close()
+        if self.path:
+            with suppress(OSError):  # it is not empty
+                Path(queue_path(self.path, lane.host)).rmdir()
+
+    def keep_open(self, lane: Lane) -> None:
+        """The lane is in use: close the files of the one that has been left alone for longest."""
+        if not self.path:
+            return
+        self._open[lane.host] = lane
+        self._open.move_to_end(lane.host)
+        if len(self._open) > OPEN_HOSTS:
+            self._open.popitem(last=False)[1].rest()
+
+    def close(self) -> dict[str, list[int]]:
+        """Save everything that is stored; returns the priorities of each host."""
+        return {host: lane.close() for host, lane in self._lanes.items() if lane}
