@@ -81,13 +81,13 @@ class Line:
             if not queue:
                 del self._waiters[key]
 
-    def next(
-        self, key: str, wanted: Wanted, is_suspect: Callable[[Request], bool]
-    ) -> Waiter | None:
-        """Whose turn it is; None where nobody waits."""
-        queue = self._waiters.get(key)
-        if not queue:
-            return None
+    def next(self, key: str, wanted: Wanted, is_suspect: Callable[[Request], bool]) -> Waiter:
+        """Whose turn it is of those who wait for this slot.
+
+        Raises:
+            KeyError: nobody does.
+        """
+        queue = self._waiters[key]
         if wanted is Wanted.ANY or len(queue) == 1:
             return queue[0]
         suspected = wanted is Wanted.SUSPECTED

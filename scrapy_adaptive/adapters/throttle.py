@@ -194,17 +194,18 @@ class Throttle:
         while key in self._line:
             wanted = self.governor.wanted(key)
             waiter = self._line.next(key, wanted, self.is_suspect)
-            if waiter is None or self._is_better_elsewhere(key, wanted, waiter):
+            if self._is_better_elsewhere(key, wanted, waiter):
+                self._hand_back(key, waiter)
+            elif self.flights.begin(waiter.request, key):
+                self._end_wait(key, waiter, may_go=True)
+            else:
                 return
-            if not self.flights.begin(waiter.request, key):
-                return
-            self._end_wait(key, waiter, may_go=True)
 
     def _is_better_elsewhere(self, key: str, wanted: Wanted, waiter: Waiter) -> bool:
         """Whether the page that alone was refused is asked for now, and waits in the queue."""
-        if wanted is not Wanted.SUSPECTED or self.is_suspect(waiter.request):
+        if wanted is not Wanted.SUSPECTED or not waiter.goes_back:
             return False
-        return self.room.has_suspect(key)
+        return self.room.has_suspect(key) and not self.is_suspect(waiter.request)
 
     def _send_back(self, key: str) -> None:
         """Send those back who would wait too long."""
@@ -216,8 +217,11 @@ class Throttle:
         slot = self.governor.slot(key, now)
         for waiter in waiters:
             if waiter.is_too_long(hold, slot, now):
-                self._watch.on_handed_back()
-                self._end_wait(key, waiter, may_go=False)
+                self._hand_back(key, waiter)
+
+    def _hand_back(self, key: str, waiter: Waiter) -> None:
+        self._watch.on_handed_back()
+        self._end_wait(key, waiter, may_go=False)
 
     def _end_wait(self, key: str, waiter: Waiter, *, may_go: bool) -> None:
         self._line.leave(key, waiter)
