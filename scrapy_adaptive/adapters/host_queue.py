@@ -22,7 +22,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.utils.misc import build_from_crawler
 
-from scrapy_adaptive.core.facts import Reason
+from scrapy_adaptive.core.facts import Reason, Wanted
 from scrapy_adaptive.core.rota import Rota
 
 from .engine import queue_path
@@ -108,6 +108,8 @@ class HostQueue:
     ) -> None:
         refuse_foreign(state, path)
         self._hosts = hosts
+        self.is_stored = bool(path)
+        """Whether its requests outlive the process."""
         self._lanes = Lanes(open_queue, hosts.trips, path)
         self._slots: dict[str, Lane | SharedLane] = {}
         """What waits for each slot."""
@@ -199,11 +201,6 @@ class HostQueue:
         self._set_parked(slot, hold)
 
     @property
-    def is_stored(self) -> bool:
-        """Whether its requests outlive the process."""
-        return bool(self._lanes.path)
-
-    @property
     def back_count(self) -> int:
         """Requests that came back and wait."""
         return sum(lane.back_count for lane in self._lanes)
@@ -233,21 +230,21 @@ class HostQueue:
 
     # Inside
 
-    def _push(self, request: Request, push: Callable[[Lane, Request], None]) -> None:
+    def _push(self, request: Request, push: Callable[[Lane, Request], bool]) -> None:
         host = self._hosts.host_of(request)
         lane = self._lanes.get(host)
         if lane is None:
             lane = self._add(host)
-        top = lane.top
         try:
-            push(lane, request)
+            is_topmost = push(lane, request)
         except ValueError:
             if not lane:
                 self._remove(lane)
             raise
         self._count += 1
-        self._lanes.keep_open(lane)
-        if lane.top != top:
+        if self.is_stored:
+            self._lanes.keep_open(lane)
+        if is_topmost:
             slot = self._hosts.slot_of(host)
             unit = self._slots[slot]
             if isinstance(unit, SharedLane):
@@ -286,7 +283,7 @@ class HostQueue:
     def _take(self, slot: str) -> Request | None:
         """The request whose turn it is; None where there was none after all."""
         hosts, unit = self._hosts, self._slots[slot]
-        wanted = hosts.wanted(slot)
+        wanted = hosts.wanted(slot) if unit.has_choice else Wanted.ANY
         lane = unit.first(wanted)
         self._count -= len(lane)
         request = lane.pop(wanted, hosts.is_suspect)
@@ -297,7 +294,7 @@ class HostQueue:
         unit.on_served(lane)
         if not left:
             self._remove(lane)
-        else:
+        elif self.is_stored:
             self._lanes.keep_open(lane)
         if unit:
             self._file(slot, unit)

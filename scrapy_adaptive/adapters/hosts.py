@@ -164,6 +164,8 @@ class Hosts:
     def on_left(self, request: Request) -> str | None:
         """The request needs no reservation any more; returns the slot that has a place more."""
         reservation = self._reserved.pop(request, None)
+        if request is self._popped:
+            self._popped = None
         for page in self._aside.pop(request, ()):
             if page in self._reserved:
                 self._engine.step_back(page)
@@ -249,7 +251,7 @@ class Hosts:
     def _look_at_popped(self) -> None:
         """What was popped last must be on its way by now, or nobody will free its place."""
         request, self._popped = self._popped, None
-        if request not in self._reserved or self._engine.is_active(request):
+        if request is None or self._engine.is_active(request):
             return
         if not any(request in pages for pages in self._aside.values()):
             slot = self.on_left(request)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("scrapy_adaptive")
 
 _ORDER = count()
-"""Numbers what comes back, in that order."""
+"""Tells apart what came back in the same nanosecond."""
 
 
 class Lane:
@@ -66,7 +67,8 @@ class Lane:
         self._make = make
         self._trips = trips
         self._priorities: Sequence[int] = ()
-        self._back: list[tuple[int, int, Request]] = []
+        self._back: list[tuple[int, int, int, Request]] = []
+        """By negated priority, then by when they came back: wall clock, ns, to outlive a run."""
         self._queue: ScrapyPriorityQueue | None = make(host, priorities)
         self._queued = len(self._queue)
         self._queued_top = topmost(self._queue)
@@ -90,7 +92,12 @@ class Lane:
     @property
     def back(self) -> list[Request]:
         """Requests that came back."""
-        return [request for _, _, request in self._back]
+        return [request for _, _, _, request in self._back]
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether there is more than one request that could be the next."""
+        return bool(self._back)
 
     @property
     def lanes(self) -> list[Lane]:
@@ -104,8 +111,8 @@ class Lane:
     def on_served(self, lane: Lane) -> None:
         """Its turn is over."""
 
-    def push(self, request: Request) -> None:
-        """A new request.
+    def push(self, request: Request) -> bool:
+        """A new request; returns whether it is topmost among the new ones.
 
         Raises:
             ValueError: it cannot be serialised.
@@ -115,10 +122,13 @@ class Lane:
         priority = -request.priority
         if self._queued_top is None or priority < self._queued_top:
             self._queued_top = priority
+            return True
+        return False
 
-    def push_back(self, request: Request) -> None:
-        """A request that came back."""
-        heapq.heappush(self._back, (-request.priority, next(_ORDER), request))
+    def push_back(self, request: Request) -> bool:
+        """A request that came back; returns whether it may be topmost."""
+        heapq.heappush(self._back, (-request.priority, time.time_ns(), next(_ORDER), request))
+        return True
 
     def pop(
         self,
@@ -155,14 +165,14 @@ class Lane:
             self._queued = 0
         elif not self._back or wanted is Wanted.UNSUSPECTED or self._back[0][0] >= top:
             return self._pop_queued()
-        return heapq.heappop(self._back)[2] if self._back else None
+        return heapq.heappop(self._back)[3] if self._back else None
 
     def _pick(self, wanted: Callable[[Request], bool]) -> Request | None:
         for entry in sorted(self._back):
-            if wanted(entry[2]):
+            if wanted(entry[3]):
                 self._back.remove(entry)
                 heapq.heapify(self._back)
-                return entry[2]
+                return entry[3]
         return None
 
     def _pop_queued(self) -> Request | None:
@@ -183,8 +193,8 @@ class Lane:
         self._queued = self._queued - 1 if request is not None else len(queue)
         self._queued_top = topmost(queue)
         if request is not None and TRIP_META_KEY in request.meta:
-            turn = self._trips.restore(request)
-            heapq.heappush(self._back, (-request.priority, turn, request))
+            back_at = self._trips.restore(request)
+            heapq.heappush(self._back, (-request.priority, back_at, next(_ORDER), request))
             return None
         return request
 
@@ -197,8 +207,8 @@ class Lane:
         """Save everything; returns the priorities there are."""
         queue = self._opened()
         while self._back:
-            request = heapq.heappop(self._back)[2]
-            self._trips.mark(request, turn=-1 - len(self._back))  # ahead of what comes back later
+            _, back_at, _, request = heapq.heappop(self._back)
+            self._trips.mark(request, back_at=back_at)
             try:
                 queue.push(request)
             except (OSError, ValueError) as error:  # the others must still be saved
@@ -223,6 +233,8 @@ class SharedLane:
     """
 
     __slots__ = ("_lanes", "_rank", "_rota", "_slot")
+
+    has_choice = True
 
     def __init__(self, slot: str, rank: Callable[[Lane], float]) -> None:
         self._slot = slot

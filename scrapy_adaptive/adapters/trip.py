@@ -30,14 +30,14 @@ class Trips:
     def __init__(self, cache_marks: CacheMarks) -> None:
         self._cache_marks = cache_marks
 
-    def mark(self, request: Request, *, turn: int = 0, past_filter: bool = False) -> None:
+    def mark(self, request: Request, *, back_at: int = 0, past_filter: bool = False) -> None:
         """The request is about to be saved.
 
         Args:
-            turn: its place among those that came back, lower first.
+            back_at: when it came back, in nanoseconds of the wall clock.
             past_filter: it has to pass the duplicate filter to be saved.
         """
-        trip: dict[str, int] = {"turn": turn}
+        trip: dict[str, int] = {"back_at": back_at}
         if past_filter:
             trip["dont_filter"] = request.dont_filter
             request.dont_filter = True
@@ -46,9 +46,9 @@ class Trips:
         request.meta[TRIP_META_KEY] = trip
 
     def restore(self, request: Request) -> int:
-        """Take the mark off, if there is one; returns the turn that was saved with it."""
+        """Take the mark off, if there is one; returns when it came back (wall clock, ns)."""
         trip = request.meta.pop(TRIP_META_KEY, {})
         request.dont_filter = trip.get("dont_filter", request.dont_filter)
         if "dont_cache" in trip:
             self._cache_marks.claim(request)
-        return int(trip.get("turn", 0))
+        return int(trip.get("back_at", 0))

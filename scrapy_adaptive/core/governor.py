@@ -182,9 +182,10 @@ class Governor:
         A reservation ends with `release`, before the gate takes the permit or when the request
         goes another way. It holds back other reservations, never a request at the gate.
         """
-        hold = self.crawl_hold(now)
-        if hold is not None:
-            return hold
+        if self._global_breaker.is_open or self._global_delay:
+            hold = self.crawl_hold(now)
+            if hold is not None:
+                return hold
         slot = self._slots.get(key) or self.slot(key, now)
         hold = slot.hold_queued(now)
         if hold is None:
