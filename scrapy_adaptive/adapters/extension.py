@@ -136,7 +136,7 @@ class AdaptiveThrottle:
         if not self.engine.is_attached:
             self.engine.attach(
                 on_left=self.throttle.on_left,
-                on_close=self.throttle.on_close,
+                on_close=self._on_asked_to_close,
                 wrap_scheduler=self.throttle.returns.wrap,
             )
 
@@ -156,6 +156,10 @@ class AdaptiveThrottle:
         if self.throttle.may_end_parked:
             raise CloseSpider(PARKED)
 
+    def _on_asked_to_close(self) -> None:
+        self._watch.log_parked(self._parked(time.monotonic()))
+        self.throttle.on_close()
+
     def _on_closed(self) -> None:
         _RUNNING.discard(self)
         if self._summary is not None and self._summary.running:
@@ -163,7 +167,6 @@ class AdaptiveThrottle:
         now = time.monotonic()
         self._memory.save(self.throttle.governor, now)
         self._watch.write_stats(self.throttle.governor, now)
-        self._watch.log_parked(self._parked(now))
         self._watch.log_table(self.throttle.governor, now)
 
     def _on_interval(self) -> None:

@@ -260,6 +260,7 @@ class HostQueue:
     def _remove(self, lane: Lane) -> None:
         self._leave(lane, self._hosts.slot_of(lane.host))
         self._lanes.remove(lane)
+        self._hosts.on_empty(lane.host)
 
     def _enter(self, lane: Lane, slot: str) -> None:
         unit = self._slots.setdefault(slot, lane)

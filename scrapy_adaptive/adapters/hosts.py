@@ -71,7 +71,7 @@ class Hosts:
         self.unpaced = {NOBODY}
         """Keys of requests that the governor does not pace."""
         self._opted_out: Counter[str] = Counter()
-        """Opted-out requests under way."""
+        """Requests under way that the governor does not pace, by slot."""
         self._popped: Request | None = None
         self._aside: dict[Request, list[Request]] = {}
         """robots.txt under way to the pages that wait for it."""
@@ -94,6 +94,11 @@ class Hosts:
         """Requests are stored under this key."""
         if host.endswith(OPTED_OUT):
             self.unpaced.add(host)
+
+    def on_empty(self, host: str) -> None:
+        """Nothing is stored under this key any more."""
+        if host != NOBODY and not any(host in queue for queue in self._queues):
+            self.unpaced.discard(host)
 
     def slot_of(self, host: str) -> str:
         """The slot through which a host's requests are sent, as far as is known."""
@@ -118,7 +123,8 @@ class Hosts:
         if slot not in self.unpaced:
             return self._governor.reserve(slot, self._clock())
         hold = self.hold(slot)
-        self._opted_out[slot] += hold is None
+        if hold is None:
+            self._opted_out[slot] += 1
         return hold
 
     def wanted(self, slot: str) -> Wanted:
@@ -259,12 +265,12 @@ class Hosts:
                 self._throttle.rearm(slot)
 
     def _free(self, slot: str) -> None:
-        if slot not in self.unpaced:
+        if slot not in self._opted_out:
             self._governor.release(slot)
-        else:
-            self._opted_out[slot] -= 1
-            if not self._opted_out[slot]:
-                del self._opted_out[slot]
+            return
+        self._opted_out[slot] -= 1
+        if not self._opted_out[slot]:
+            del self._opted_out[slot]
 
     def _learn(self, host: str, slot: str) -> None:
         old = self.slot_of(host)

@@ -47,7 +47,7 @@ class Memory:
             return
         try:
             pauses = _read(json.loads(self._path.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
+        except (OSError, RecursionError, ValueError) as error:
             logger.warning("%s is ignored, it is damaged: %s", self._path, error)
             return
         for key, until in pauses.items():
@@ -85,6 +85,6 @@ def _read(saved: Any) -> dict[str, float]:
     if not isinstance(pauses, dict):
         raise ValueError("paused_until is not a table of slots and instants")
     for key, until in pauses.items():
-        if isinstance(until, bool) or not isinstance(until, (int, float)) or not until < 1e12:
+        if isinstance(until, bool) or not isinstance(until, (int, float)) or not abs(until) < 1e12:
             raise ValueError(f"paused_until of {key!r} is {until!r}, not seconds since the epoch")
     return pauses

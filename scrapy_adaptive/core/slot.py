@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from . import latency
 from .breaker import Phase, Signal
+from .bucket import JITTER_RATIO as GAP_JITTER_RATIO
 from .bucket import TokenBucket
 from .facts import Answer, Decision, Event, Hold, Outcome, Page, Permit, Reason, Wanted
 from .failures import Failures
@@ -163,11 +164,13 @@ class Slot:
         if self.doubts:
             return Hold(NEVER, Reason.VERDICT)
         pause = self.pause
+        if pause.phase is not Phase.CLOSED and pause.is_parked(now):
+            return Hold(pause.until, Reason.PARKED)
         if pause.phase is not Phase.CLOSED and busy:
             probing = pause.phase is Phase.HALF_OPEN
             return Hold(NEVER, Reason.PROBE if probing else Reason.IN_FLIGHT)
         if pause.phase is Phase.OPEN and now < pause.until:
-            return Hold(pause.until, Reason.PARKED if pause.is_parked(now) else Reason.PAUSED)
+            return Hold(pause.until, Reason.PAUSED)
         if self._recheck_at is not None and now < self._recheck_at:
             return Hold(self._recheck_at, Reason.RECHECK)
         if busy >= self.limits.concurrency:
@@ -177,10 +180,10 @@ class Slot:
     def _room_at(self, delay: float) -> float:
         """The instant from which one more request may set out beside those with a promise.
 
-        Tokens for all of them, or one for the next and the others a delay apart: what takes
-        long on its way to the gate must not be waited for.
+        When there are tokens for all of them, or as far behind the last one as the bucket will
+        want them to be apart: what takes long on its way to the gate must not be waited for.
         """
-        apart = max(self._bucket.ready_at(delay), self._reserved_at + delay)
+        apart = self._reserved_at + delay * (1.0 + GAP_JITTER_RATIO)
         return min(apart, self._bucket.ready_at(delay, 1 + self.reserved))
 
     @property

@@ -180,7 +180,7 @@ class TestPermits:
         virtual.wait(60.0)
         virtual.governor.release("a")
         assert virtual.governor.reserve("a", 60.0) is None
-        assert virtual.governor.reserve("a", 60.0) == Hold(120.0, Reason.DELAY)
+        assert virtual.governor.reserve("a", 60.0) == Hold(121.2, Reason.DELAY)
 
 
 def test_the_silence_before_a_recheck_does_not_count_as_slowness() -> None:

@@ -1,0 +1,139 @@
+"""A host is served when its time has come: never earlier, and soon after.
+
+What the governor promised is noted inside the crawl when an answer has been judged, just before
+the next request of that host may leave; whether it was kept is read from the site's log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, signals
+
+from docsite.hits import Hit
+from scrapy_adaptive import AdaptiveThrottle
+from tests.acceptance.alongside import assert_few_handed_back, hits_at, in_turn
+from tests.crawling import Crawl, Crawler, Reactor
+from tests.servers.origin import Answer, Origin, Visit, refusal
+from tests.spiders import UrlsSpider
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler as ScrapyCrawler
+    from scrapy.http import Response
+    from typing_extensions import Self
+
+HOSTS = [f"127.1.2.{n}" for n in range(1, 7)]
+
+PROMISED = "promised_at"
+
+CLOCKS = 0.002
+"""Seconds between reading one clock and the other."""
+
+LATE = 0.060
+"""Seconds: 20 ms on an idle machine, and what a busy one adds."""
+
+DELAY, SILENCE = 0.5, 1
+
+
+class Promises:
+    """Scrapy extension: notes after each answer when its host may be asked again."""
+
+    def __init__(self, crawler: ScrapyCrawler) -> None:
+        self._crawler = crawler
+        self.promised: dict[str, float] = {}
+
+    @classmethod
+    def from_crawler(cls, crawler: ScrapyCrawler) -> Self:
+        """Keep the notes in the crawl's stats, by the URL that was answered."""
+        promises = cls(crawler)
+        assert crawler.stats is not None
+        crawler.stats.set_value(PROMISED, promises.promised)
+        crawler.signals.connect(promises.on_opened, signals.spider_opened)
+        return promises
+
+    def on_opened(self) -> None:
+        """Listen from now on: after the throttle, which has listened from the start."""
+        self._throttle = AdaptiveThrottle.of(self._crawler).throttle
+        self._crawler.signals.connect(self.on_response, signals.response_downloaded)
+
+    def on_response(self, request: Request, response: Response) -> None:
+        key = self._throttle.key_of(request)
+        assert key is not None
+        now = self._throttle.clock()
+        hold = self._throttle.governor.queue_hold(key, now)
+        if hold is not None:
+            self.promised[f"{response.status} {request.url}"] = time.time() + hold.until - now
+
+
+SETTINGS: dict[str, Any] = {
+    "ADAPTIVE_START_DELAY": 0,
+    "ADAPTIVE_GLOBAL_TRIP_SLOTS": 1000,
+    "EXTENSIONS": {Promises: 1000},
+    "STATS_DUMP": False,
+}
+
+
+def lateness(site: Origin, done: Crawl) -> list[float]:
+    """Seconds after the promised instant of each hit that followed an answer of its host."""
+    late = []
+    for host in HOSTS:
+        hits = hits_at(site, host)
+        for before, after in pairwise(hits):
+            promised = done.stats[PROMISED].get(
+                f"{before.status} http://{before.host}{before.path}"
+            )
+            assert promised is not None, f"{before} was followed by {after} without a wait"
+            late.append(after.start - promised)
+    return late
+
+
+def assert_in_time(late: list[float]) -> None:
+    typical = median(late)
+    print(f"{len(late)} instants: {typical * 1000:.1f} ms late, most {max(late) * 1000:.1f} ms")
+    assert min(late) >= -CLOCKS
+    assert typical <= LATE
+
+
+@pytest.mark.parametrize("reactor", ["asyncio", "select", "none"])
+def test_a_host_is_served_when_its_delay_is_over(
+    reactor: Reactor, origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    site = origin(addresses=HOSTS)
+    urls = in_turn(site, dict.fromkeys(HOSTS, 8))
+    settings = {**SETTINGS, "DOWNLOAD_DELAY": DELAY}
+    done = crawl(UrlsSpider, settings, reactor=reactor, arguments={"urls": urls})
+    assert sorted(done.urls) == sorted(urls)
+    assert_few_handed_back(done, len(urls))
+    assert_in_time(lateness(site, done))
+
+
+def refuse_first(visit: Visit) -> Answer:
+    """Each page is refused once."""
+    return refusal(retry_after=SILENCE) if visit.count == 1 else Answer()
+
+
+def after_refusals(hits: list[Hit]) -> list[float]:
+    """Seconds from each refusal to its host's next hit."""
+    pairs = pairwise(hits)
+    return [after.start - before.end for before, after in pairs if before.status == 429]
+
+
+@pytest.mark.parametrize("reactor", ["asyncio", "select", "none"])
+def test_a_host_is_asked_again_when_its_retry_after_is_over(
+    reactor: Reactor, origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    site = origin(refuse_first, addresses=HOSTS)
+    urls = in_turn(site, dict.fromkeys(HOSTS, 3))
+    settings = {**SETTINGS, "DOWNLOAD_DELAY": 0.1}
+    done = crawl(UrlsSpider, settings, reactor=reactor, arguments={"urls": urls})
+    assert sorted(done.urls) == sorted(urls)
+    assert_few_handed_back(done, len(urls))
+    waits = [wait for host in HOSTS for wait in after_refusals(hits_at(site, host))]
+    assert len(waits) == len(urls)
+    assert min(waits) >= SILENCE
+    assert_in_time(lateness(site, done))

@@ -1,0 +1,113 @@
+"""Stand-ins for Scrapy's engine and downloader: they do what theirs do, but for the sockets.
+
+Laws
+----
+* What is not the engine's or the downloader's own is inherited or left to the real parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from scrapy import Request, Spider
+from scrapy.core.downloader import Downloader
+from scrapy.core.scheduler import Scheduler
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+
+
+class Traffic(Downloader):
+    """Holds what is under way until somebody says how it ended; its keys are Scrapy's."""
+
+    def __init__(self) -> None:
+        self.active = set()
+        self.slots = {}
+        self.per_slot_settings = {}
+        self.ip_concurrency = 0
+        self.under_way: dict[Request, Deferred[Any]] = {}
+
+    def fetch(self, request: Request, spider: Spider | None = None) -> Deferred[Any]:
+        """The request is under way from now on."""
+        self.active.add(request)
+        done = self.under_way[request] = Deferred()
+
+        def left(result: Any) -> Any:
+            self.active.remove(request)
+            return result
+
+        return done.addBoth(left)
+
+    def end(self, request: Request, result: Any) -> None:
+        """The request leaves with this result."""
+        self.under_way.pop(request).callback(result)
+
+
+class Asking:
+    """The engine: it asks the scheduler when it is nudged, while there is a place.
+
+    Args:
+        scheduler: who is asked.
+        clock: when.
+        places: CONCURRENT_REQUESTS.
+        send: sends what was popped on its way; with None it asks only by `take`.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        clock: Clock,
+        places: int,
+        send: Callable[[Request], None] | None,
+    ) -> None:
+        self.downloader = Traffic()
+        self.is_nudged = False
+        """Whether it is about to ask."""
+        self.ask_count = 0
+        self.returned: list[Request] = []
+        """Requests that left the downloader instead of an answer, in that order."""
+        self._scheduler = scheduler
+        self._clock = clock
+        self._places = places
+        self._send = send
+        self._start = None
+        self._slot = SimpleNamespace(nextcall=self, scheduler=scheduler)
+
+    def schedule(self) -> None:
+        """Ask soon."""
+        if not self.is_nudged and self._send is not None:
+            self._clock.callLater(0, self._ask, self._send)
+        self.is_nudged = True
+
+    def crawl(self, request: Request) -> None:
+        """A request for the scheduler."""
+        self._scheduler.enqueue_request(request)
+        self.schedule()
+
+    async def close_spider_async(self, *, reason: str) -> None:
+        """What precedes the close of the spider is all that is wanted of it."""
+
+    def take(self) -> Request | None:
+        """Ask once."""
+        self.ask_count += 1
+        request = self._scheduler.next_request()
+        if request is None:
+            self.is_nudged = False
+        else:
+            self.downloader.fetch(request).addBoth(self._on_left)
+        return request
+
+    def _ask(self, send: Callable[[Request], None]) -> None:
+        self.is_nudged = False
+        while len(self.downloader.active) < self._places:
+            request = self.take()
+            if request is None:
+                return
+            self._clock.callLater(0, send, request)
+
+    def _on_left(self, result: Any) -> None:
+        if isinstance(result, Request):
+            self.returned.append(result)
+            self.crawl(result)
+        self.schedule()

@@ -1,0 +1,237 @@
+"""When a host queue gives requests out: at the instant at which their host may send."""
+
+from __future__ import annotations
+
+import pytest
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+
+from tests.adapters.queue_room import Reply, Room, Rooms, page
+
+FIFO = {"SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue"}
+MANY_AT_ONCE = {**FIFO, "ADAPTIVE_TARGET_CONCURRENCY": 8}
+"""Answers that take seconds do not slow a host down."""
+
+
+def refused_once(wait: int) -> Reply:
+    """A refusal that tells for how long."""
+    return Reply(429, {"Retry-After": str(wait)})
+
+
+def instants(room: Room, host: str) -> list[float]:
+    """When requests of a host were sent."""
+    return [at for at, sent in room.sent if sent.startswith(host)]
+
+
+# Who sleeps is served at its instant
+
+
+def test_a_delay_ends_at_its_instant(rooms: Rooms) -> None:
+    """For each host its own."""
+    room = rooms(**FIFO, DOWNLOAD_SLOTS={"b": {"delay": 1.75}})
+    room.push(*(page(f"{host}/{n}") for n in range(3) for host in "ab"))
+    room.run(10)
+    assert instants(room, "a") == pytest.approx([0.0, 1.0, 2.0])
+    assert instants(room, "b") == pytest.approx([0.0, 1.75, 3.5])
+
+
+def test_a_pause_ends_at_its_instant(rooms: Rooms) -> None:
+    """The site's own word, with nothing added."""
+    room = rooms(**FIFO)
+    room.push(page("a/1"), page("a/2"))
+    room.site = lambda request: refused_once(30) if room.now < 30 else Reply()
+    room.run(29.5)
+    assert instants(room, "a") == [0.0]
+    room.run(0.5)
+    assert instants(room, "a") == pytest.approx([0.0, 30.0])
+
+
+def test_an_answer_frees_its_host_at_once(rooms: Rooms) -> None:
+    """Where all the host's places were taken, and its delay has passed."""
+    room = rooms(**MANY_AT_ONCE, CONCURRENT_REQUESTS_PER_DOMAIN=2)
+    room.push(*(page(f"a/{n}") for n in range(5)))
+    room.site = lambda request: Reply(seconds=3.5)
+    room.run(20)
+    assert instants(room, "a") == pytest.approx([0.0, 1.0, 3.5, 4.5, 7.0])
+
+
+@pytest.mark.parametrize("end", ["dropped", "cached", "replaced"])
+def test_a_request_that_goes_another_way_frees_its_host_at_once(rooms: Rooms, end: str) -> None:
+    """A middleware drops it, answers it from a cache or returns another in its place."""
+    results: dict[str, object] = {
+        "dropped": IgnoreRequest(),
+        "cached": Response("https://a/1"),
+        "replaced": page("b/1"),
+    }
+    room = rooms(**FIFO, by_hand=True)
+    room.push(page("a/1"), page("a/2"))
+    first = room.take()
+    assert first is not None
+    assert room.take_all() == []
+    room.run(0.5)
+    nudged = [room.engine.is_nudged]
+    room.end(first, results[end])
+    room.run()
+    nudged.append(room.engine.is_nudged)
+    assert nudged == [False, True]
+    assert "a/2" in room.take_all()
+
+
+def test_the_whole_crawls_pause_ends_at_its_instant(rooms: Rooms) -> None:
+    """Five seconds after the last answer, for those who have nothing to do with it."""
+    room = rooms(**FIFO, ADAPTIVE_GLOBAL_TRIP_SLOTS=1, ADAPTIVE_GLOBAL_COOLDOWN=5.0)
+    room.push(page("a/1"), *(page(f"{host}/{n}") for n in range(2) for host in "bc"))
+    room.site = lambda request: refused_once(60) if "//a" in request.url else Reply(seconds=0.5)
+    room.run(20)
+    assert instants(room, "b") == pytest.approx([0.0, 5.5])
+    assert instants(room, "c") == pytest.approx([0.0, 5.5])
+
+
+def test_the_whole_crawls_pace_is_kept_to_the_instant(rooms: Rooms) -> None:
+    """Two requests a second, over all hosts."""
+    room = rooms(**FIFO, ADAPTIVE_GLOBAL_RATE=2.0)
+    room.push(*(page(f"{host}/{n}") for n in range(2) for host in "abc"))
+    room.run(10)
+    assert [at for at, _ in room.sent] == pytest.approx([0.0, 0.5, 1.0, 1.5, 2.0, 2.5])
+
+
+def test_nothing_is_given_out_and_nothing_waits_while_all_sleep(rooms: Rooms) -> None:
+    """The engine is told that there is nothing for it; one timer is armed."""
+    room = rooms(by_hand=True)
+    room.push(*(page(f"{host}/{n}") for n in range(2) for host in "abc"))
+    assert len(room.take_all()) == 3
+    assert room.take() is None
+    assert room.now == 0.0
+    assert room.scheduler.has_pending_requests()
+    assert len(room.clock.getDelayedCalls()) <= 1
+
+
+def test_while_all_sleep_nobody_asks(rooms: Rooms) -> None:
+    """Twenty hosts are paused for a minute."""
+    room = rooms(**FIFO, places=64, ADAPTIVE_GLOBAL_TRIP_SLOTS=100)
+    room.push(*(page(f"h{host}/{n}") for n in range(2) for host in range(20)))
+    room.site = lambda request: refused_once(60)
+    room.run(1)
+    asked = room.engine.ask_count
+    room.run(58)
+    assert room.engine.ask_count == asked
+    room.run(1)
+    assert len(room.sent) == 40
+
+
+# Earlier instants
+
+
+def test_a_push_is_not_slept_through(rooms: Rooms) -> None:
+    """The timer runs for a host that sleeps longer."""
+    room = rooms(**FIFO)
+    room.push(page("a/1"))
+    room.site = lambda request: refused_once(60) if "//a" in request.url else Reply()
+    room.run(2.5)
+    room.push(page("b/1"), page("b/2"))
+    room.run(5)
+    assert instants(room, "b") == pytest.approx([2.5, 3.5])
+
+
+def test_a_fact_is_not_slept_through(rooms: Rooms) -> None:
+    """An answer frees a host while the timer runs for another."""
+    room = rooms(**MANY_AT_ONCE, CONCURRENT_REQUESTS_PER_DOMAIN=1)
+    room.push(page("a/1"), page("b/1"), page("b/2"))
+    room.site = lambda request: refused_once(60) if "//a" in request.url else Reply(seconds=2.5)
+    room.run(10)
+    assert instants(room, "b") == pytest.approx([0.0, 2.5])
+
+
+# Which request
+
+
+def test_a_probe_asks_for_a_page_that_was_not_refused_and_a_recheck_for_the_one_that_was(
+    rooms: Rooms,
+) -> None:
+    """A page that is refused whatever the pace costs one pause; the others are served."""
+    room = rooms(**FIFO)
+    room.push(page("a/bad"), page("a/1"), page("a/2"))
+    room.site = lambda request: Reply(429) if request.url.endswith("bad") else Reply()
+    room.run(600)
+    assert room.names == ["a/bad", "a/1", "a/bad", "a/2"]
+
+
+def test_a_request_without_a_host_waits_for_no_host(rooms: Rooms) -> None:
+    """However many there are, and whoever sleeps."""
+    room = rooms(**FIFO)
+    room.push(page("a/1"), page("a/2"))
+    room.run(0.5)
+    urls = ["data:,1", "data:,2", "file:///a/1", "data:,3"]
+    room.push(*map(page, urls))
+    room.run()
+    assert room.sent[1:] == [(0.5, url) for url in urls]
+
+
+@pytest.mark.parametrize("url", ["data:,1", "c/1"])
+def test_what_nobody_paces_does_not_wait_with_the_whole_crawl(rooms: Rooms, url: str) -> None:
+    """Requests without a host, and opted-out ones, though others are ahead of them."""
+    room = rooms(**FIFO, ADAPTIVE_GLOBAL_RATE=0.1)
+    room.push(page("a/1", 5), page("b/1", 5), page(url, adaptive_dont_throttle=True))
+    room.run(30)
+    assert (0.0, url) in room.sent
+    assert (0.0, "a/1") in room.sent
+    assert instants(room, "b") == pytest.approx([10.0])
+
+
+def test_an_opted_out_request_waits_for_its_hosts_concurrency_alone(rooms: Rooms) -> None:
+    """Its host is paused for a minute, and takes two requests at a time."""
+    room = rooms(**FIFO, CONCURRENT_REQUESTS_PER_DOMAIN=2)
+    room.push(page("a/refused"))
+    room.site = lambda request: (
+        refused_once(60) if request.url.endswith("refused") else Reply(seconds=3.0)
+    )
+    room.run(0.5)
+    room.push(*(page(f"a/{n}", adaptive_dont_throttle=True) for n in range(5)))
+    room.run(10)
+    assert room.sent[1:] == [(0.5 + 3.0 * (n // 2), f"a/{n}") for n in range(5)]
+
+
+# Slots learned after the pop
+
+
+def sent_through_api(request: Request) -> None:
+    """A middleware chooses the slot after the pop."""
+    request.meta["download_slot"] = "api"
+
+
+def test_a_slot_learned_after_the_pop_paces_all_hosts_sent_through_it(rooms: Rooms) -> None:
+    """Once it is known nothing comes to the gate too early; hosts take turns."""
+    room = rooms(**FIFO)
+    room.on_way = sent_through_api
+    for host in "abc":
+        room.push(page(f"{host}/0"))
+        room.run(1)
+    room.push(*(page(f"{host}/{n}") for host in "abc" for n in (1, 2)))
+    room.run(20)
+    assert [at for at, _ in room.sent] == pytest.approx([float(n) for n in range(9)])
+    assert room.names[3:] == ["a/1", "b/1", "c/1", "a/2", "b/2", "c/2"]
+    assert room.crawler.stats is not None
+    assert room.crawler.stats.get_value("adaptive/handed_back", 0) == 0
+
+
+def test_requests_handed_back_go_out_when_their_slot_may_send(rooms: Rooms) -> None:
+    """Three hosts turn out to be one slot with five seconds between requests."""
+    room = rooms(**FIFO, DOWNLOAD_SLOTS={"api": {"delay": 5.0}})
+    room.on_way = sent_through_api
+    room.push(*(page(f"{host}/1") for host in "abc"))
+    room.run(20)
+    assert [at for at, _ in room.sent] == pytest.approx([0.0, 5.0, 10.0])
+    assert sorted(room.names) == ["a/1", "b/1", "c/1"]
+    assert room.crawler.stats is not None
+    assert room.crawler.stats.get_value("adaptive/handed_back") == 2
+
+
+def test_a_slot_learned_by_one_request_wakes_the_others_in_time(rooms: Rooms) -> None:
+    """They slept in the slot they were thought to be sent through."""
+    room = rooms(**MANY_AT_ONCE)
+    room.on_way = sent_through_api
+    room.site = lambda request: Reply(seconds=4.5)
+    room.push(*(page(f"a/{n}") for n in range(3)))
+    room.run(20)
+    assert instants(room, "a") == pytest.approx([0.0, 1.0, 2.0])

@@ -1,0 +1,184 @@
+"""What a job remembers of its slots from one run to the next."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scrapy_adaptive.adapters.memory import FILE, Memory
+from scrapy_adaptive.core.facts import Reason
+from tests.core.virtual import Virtual
+
+MIDNIGHT = 1_700_000_000.0
+"""Wall-clock seconds at which the first run closes."""
+
+DAMAGED = {
+    "empty": b"",
+    "cut off": b'{"version": 1, "paused_until": {"a": 17000',
+    "no text": b"\xff\xfe\x00\x80",
+    "a list": b"[]",
+    "null": b"null",
+    "no version": b'{"paused_until": {}}',
+    "a later version": b'{"version": 2, "paused_until": {}}',
+    "no pauses": b'{"version": 1}',
+    "a list of pauses": b'{"version": 1, "paused_until": []}',
+    "words": b'{"version": 1, "paused_until": {"a": "tomorrow"}}',
+    "nothing": b'{"version": 1, "paused_until": {"a": null}}',
+    "a switch": b'{"version": 1, "paused_until": {"a": true}}',
+    "no number": b'{"version": 1, "paused_until": {"a": NaN}}',
+    "infinity": b'{"version": 1, "paused_until": {"a": Infinity}}',
+    "milliseconds": b'{"version": 1, "paused_until": {"a": 1700000000000}}',
+    "more than a float holds": b'{"version": 1, "paused_until": {"a": 1' + 400 * b"0" + b"}}",
+    "less than a float holds": b'{"version": 1, "paused_until": {"a": -1' + 400 * b"0" + b"}}",
+    "one bad pause of two": b'{"version": 1, "paused_until": {"a": 1700000060, "b": {}}}',
+    "too deep": 100_000 * b"[",
+}
+
+
+def memory(folder: Path | None, wall: float = MIDNIGHT) -> Memory:
+    """The file in that folder, at that time."""
+    return Memory(str(folder) if folder else None, wall_clock=lambda: wall)
+
+
+def paused(**seconds: float) -> Virtual:
+    """A crawl whose slots were asked by their sites for so many seconds of silence."""
+    crawl = Virtual()
+    for key, wait in seconds.items():
+        crawl.refuse(crawl.send(key), told=wait)
+    return crawl
+
+
+def recalled(folder: Path, wall: float) -> Virtual:
+    """The next crawl of the job, begun at that time; its own clock has just started too."""
+    crawl = Virtual()
+    memory(folder, wall).recall(crawl.governor, crawl.now)
+    return crawl
+
+
+def test_a_pause_runs_on_in_the_next_run(tmp_path: Path) -> None:
+    """Less the time that went by between the runs, on whatever clock each has."""
+    crawl = paused(a=100.0, b=30.0)
+    crawl.wait(10)
+    memory(tmp_path).save(crawl.governor, crawl.now)
+    after = recalled(tmp_path, MIDNIGHT + 15)
+    assert after.held_until(Reason.PAUSED, "a") == pytest.approx(75.0, abs=0.001)
+    assert after.held_until(Reason.PAUSED, "b") == pytest.approx(5.0, abs=0.001)
+    assert after.why_held("c") is None
+
+
+def test_a_pause_that_ended_between_the_runs_is_none(tmp_path: Path) -> None:
+    """Its slot is not even made."""
+    crawl = paused(a=100.0, b=30.0)
+    memory(tmp_path).save(crawl.governor, crawl.now)
+    after = recalled(tmp_path, MIDNIGHT + 30.5)
+    assert "b" not in after.governor
+    assert after.why_held("a") is Reason.PAUSED
+
+
+def test_a_long_pause_is_parked_again(tmp_path: Path) -> None:
+    """As it was the site that asked for it; the rest of it counts."""
+    crawl = paused(a=7200.0)
+    memory(tmp_path).save(crawl.governor, crawl.now)
+    assert recalled(tmp_path, MIDNIGHT + 3000).why_held("a") is Reason.PARKED
+    assert recalled(tmp_path, MIDNIGHT + 4000).why_held("a") is Reason.PAUSED
+
+
+def test_a_pause_is_saved_again_by_a_run_that_did_not_see_its_end(tmp_path: Path) -> None:
+    """At the same wall-clock instant."""
+    crawl = paused(a=100.0)
+    memory(tmp_path).save(crawl.governor, crawl.now)
+    before = json.loads((tmp_path / FILE).read_text())
+    after = recalled(tmp_path, MIDNIGHT + 15)
+    after.wait(5)
+    memory(tmp_path, MIDNIGHT + 20).save(after.governor, after.now)
+    assert json.loads((tmp_path / FILE).read_text()) == before
+
+
+def test_only_pauses_that_still_run_are_saved(tmp_path: Path) -> None:
+    """What an earlier run has saved is gone."""
+    crawl = paused(a=5.0, b=10.0)
+    crawl.wait(6)
+    crawl.fetch(key="c")
+    memory(tmp_path).save(crawl.governor, crawl.now)
+    assert list(saved(tmp_path)) == ["b"]
+    crawl.wait(60)
+    memory(tmp_path).save(crawl.governor, crawl.now)
+    assert saved(tmp_path) == {}
+
+
+def saved(folder: Path) -> dict[str, Any]:
+    """What the file holds."""
+    found: dict[str, Any] = json.loads((folder / FILE).read_text())["paused_until"]
+    return found
+
+
+def test_nothing_is_left_beside_the_file(tmp_path: Path) -> None:
+    """It is written aside and moved into its place."""
+    crawl = paused(a=100.0)
+    memory(tmp_path).save(crawl.governor, crawl.now)
+    assert [file.name for file in tmp_path.iterdir()] == [FILE]
+
+
+@pytest.mark.parametrize("text", DAMAGED.values(), ids=list(DAMAGED))
+def test_a_damaged_file_is_ignored_with_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: bytes
+) -> None:
+    """Naming it; the crawl begins as if there were none."""
+    (tmp_path / FILE).write_bytes(text)
+    with caplog.at_level(logging.INFO, "scrapy_adaptive"):
+        after = recalled(tmp_path, MIDNIGHT)
+    assert len(after.governor) == 0
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert str(tmp_path / FILE) in caplog.text
+
+
+def test_a_file_that_cannot_be_read_is_ignored_with_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A folder stands in its place."""
+    (tmp_path / FILE).mkdir()
+    assert len(recalled(tmp_path, MIDNIGHT).governor) == 0
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+@pytest.mark.parametrize("obstacle", ["no folder", "a file", "a folder in its place"])
+def test_a_file_that_cannot_be_written_is_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, obstacle: str
+) -> None:
+    """The crawl closes all the same."""
+    folder = tmp_path / "job"
+    if obstacle == "a file":
+        folder.touch()
+    elif obstacle == "a folder in its place":
+        (folder / FILE).mkdir(parents=True)
+    crawl = paused(a=100.0)
+    memory(folder).save(crawl.governor, crawl.now)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert str(folder / FILE) in caplog.text
+
+
+def test_a_job_without_a_file_says_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is the first run."""
+    assert len(recalled(tmp_path, MIDNIGHT).governor) == 0
+    assert not caplog.records
+
+
+def test_without_a_job_nothing_is_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nor written, nor read where the process happens to be."""
+    monkeypatch.chdir(tmp_path)
+    crawl = paused(a=100.0)
+    memory(None).save(crawl.governor, crawl.now)
+    assert not list(tmp_path.iterdir())
+    memory(tmp_path).save(crawl.governor, crawl.now)
+    after = Virtual()
+    memory(None).recall(after.governor, after.now)
+    assert len(after.governor) == 0
+    assert not caplog.records
