@@ -30,8 +30,6 @@ bench: $(VENV)/.test
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/queue.py
 	$(BIN)/python benchmarks/starvation.py
-	$(BIN)/python benchmarks/starvation.py
-	$(BIN)/python benchmarks/queue.py
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
