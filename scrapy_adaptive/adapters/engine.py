@@ -15,6 +15,7 @@ import logging
 import shutil
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,6 +24,7 @@ from scrapy.utils.defer import _schedule_coro
 
 if TYPE_CHECKING:
     from scrapy import Request
+    from scrapy.core.downloader import Downloader
     from scrapy.core.engine import ExecutionEngine
     from scrapy.core.scheduler import BaseScheduler
     from scrapy.crawler import Crawler
@@ -83,7 +85,7 @@ class Engine:
 
     def slot_key(self, request: Request) -> str | None:
         """Name of the request's slot; None where there is no host to be polite to."""
-        key = self._engine.downloader.get_slot_key(request)
+        key = self._downloader.get_slot_key(request)
         return key if key or SLOT_META_KEY in request.meta else None
 
     def own_key(self, request: Request) -> str | None:
@@ -92,7 +94,8 @@ class Engine:
         meta = request.meta
         if SLOT_META_KEY in meta and meta[SLOT_META_KEY] == meta.get(WRITTEN_META_KEY):
             del meta[SLOT_META_KEY]
-        return self.slot_key(request)
+        key = self._downloader.get_slot_key(request)
+        return key if key or SLOT_META_KEY in meta else None
 
     def claim_key(self, request: Request) -> str | None:
         """The slot of a request at the gate; it is noted if Scrapy will write it."""
@@ -112,7 +115,7 @@ class Engine:
 
     def is_active(self, request: Request) -> bool:
         """Whether the downloader knows of this request."""
-        return request in self._engine.downloader.active
+        return request in self._downloader.active
 
     @property
     def has_active(self) -> bool:
@@ -127,6 +130,10 @@ class Engine:
     def close(self, reason: str) -> None:
         """Ask the spider to close."""
         _schedule_coro(self._engine.close_spider_async(reason=reason))
+
+    @cached_property
+    def _downloader(self) -> Downloader:
+        return self._engine.downloader
 
     @property
     def _engine(self) -> ExecutionEngine:

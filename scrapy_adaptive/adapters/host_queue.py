@@ -290,13 +290,16 @@ class HostQueue:
         request = lane.pop(wanted, hosts.is_suspect)
         left = len(lane)
         self._count += left
-        self._ready.serve(slot)
         hosts.on_popped(request, lane.host, slot)
-        unit.on_served(lane)
-        if not left:
-            self._remove(lane)
-        elif self.is_stored:
-            self._lanes.keep_open(lane)
+        if unit is not lane:
+            unit.on_served(lane)
+        if left:
+            if self.is_stored:
+                self._lanes.keep_open(lane)
+            self._ready.again(slot, self._rank(lane if unit is lane else unit.first()))
+            return request
+        self._ready.serve(slot)
+        self._remove(lane)
         if unit:
             self._file(slot, unit)
         return request

@@ -97,7 +97,8 @@ class Hosts:
 
     def on_empty(self, host: str) -> None:
         """Nothing is stored under this key any more."""
-        if host != NOBODY and not any(host in queue for queue in self._queues):
+        is_opted_out = host in self.unpaced and host != NOBODY
+        if is_opted_out and not any(host in queue for queue in self._queues):
             self.unpaced.discard(host)
 
     def slot_of(self, host: str) -> str:

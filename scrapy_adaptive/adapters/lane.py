@@ -117,7 +117,8 @@ class Lane:
         Raises:
             ValueError: it cannot be serialised.
         """
-        self._opened().push(request)
+        queue = self._queue if self._queue is not None else self._opened()
+        queue.push(request)
         self._queued += 1
         priority = -request.priority
         if self._queued_top is None or priority < self._queued_top:
@@ -176,7 +177,7 @@ class Lane:
         return None
 
     def _pop_queued(self) -> Request | None:
-        queue = self._opened()
+        queue = self._queue if self._queue is not None else self._opened()
         try:
             request = queue.pop()
         except Exception as error:  # whatever a torn file holds: the others must still be fetched

@@ -237,9 +237,10 @@ class Throttle:
         robots = self._robots.pop(request, None)
         if robots is not None:
             self.governor.slot(robots, self.clock()).robots_count -= 1
-        for key in {promised, robots}:
-            if key is not None:
-                self.rearm(key)
+        if promised is not None:
+            self.rearm(promised)
+        if robots is not None:
+            self.rearm(robots)
         flight = self.flights.end(request)
         if flight is not None and not flight.again:
             self.cache_marks.let_in(request)

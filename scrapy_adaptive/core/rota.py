@@ -60,10 +60,7 @@ class Rota:
         else:
             entry = (rank, known[1], key)
         self._entries[key] = entry
-        heapq.heappush(self._heap, entry)
-        if len(self._heap) > MOST_STALE + 2 * len(self._entries):
-            self._heap = list(self._entries.values())
-            heapq.heapify(self._heap)
+        self._push(entry)
 
     def next(self) -> str | None:
         """Whose turn it is; None when nobody is ready."""
@@ -81,6 +78,25 @@ class Rota:
         self._passed_over = 0 if key == next(iter(self._entries)) else self._passed_over + 1
         del self._entries[key]
 
+    def again(self, key: str, rank: float) -> None:
+        """Serve this key, and file it again at this rank."""
+        entries, heap = self._entries, self._heap
+        self._count += 1
+        self._passed_over = 0 if key == next(iter(entries)) else self._passed_over + 1
+        former = entries[key]
+        entries[key] = entry = (rank, self._count, key)
+        entries.move_to_end(key)
+        if heap[0] is former:
+            heapq.heapreplace(heap, entry)
+        else:
+            self._push(entry)
+
     def remove(self, key: str) -> None:
         """The key is not ready, if it ever was; it had no turn."""
         self._entries.pop(key, None)
+
+    def _push(self, entry: tuple[float, int, str]) -> None:
+        heapq.heappush(self._heap, entry)
+        if len(self._heap) > MOST_STALE + 2 * len(self._entries):
+            self._heap = list(self._entries.values())
+            heapq.heapify(self._heap)
