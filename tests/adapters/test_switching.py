@@ -82,12 +82,18 @@ def test_switched_off_it_changes_nothing(autothrottle: bool) -> None:
     assert in_force({**mine, "ADAPTIVE_ENABLED": False}) == in_force(mine, addon=False)
 
 
+@pytest.mark.parametrize(
+    "fallback",
+    [{}, {"ADAPTIVE_FALLBACK_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}],
+    ids=["the default queue", "another queue"],
+)
 def test_switched_off_no_part_of_it_is_in_a_crawl(
-    crawl: Crawler, origin: Callable[..., Origin]
+    fallback: dict[str, Any], crawl: Crawler, origin: Callable[..., Origin]
 ) -> None:
-    """By hand or not: a refusal is stock Scrapy's to retry."""
+    """By hand or not: a refusal is stock Scrapy's to retry, and HostQueue is its fallback."""
     site = origin(refuse_first)
-    off = {**BY_HAND, "ADAPTIVE_ENABLED": False, "RETRY_TIMES": 0}
+    queue = {"SCHEDULER_PRIORITY_QUEUE": "scrapy_adaptive.HostQueue", **fallback}
+    off = {**BY_HAND, **queue, "ADAPTIVE_ENABLED": False, "RETRY_TIMES": 0}
     done = crawl(UrlsSpider, off, arguments={"urls": [site.url]})
     assert (done.urls, done.lost, len(site.hits())) == ([], [site.url], 1)
     assert not [name for name in done.stats if name.startswith("adaptive")]
