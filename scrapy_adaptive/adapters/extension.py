@@ -33,6 +33,7 @@ from .throttle import PARKED, Throttle
 from .watch import Parked, Watch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from scrapy.crawler import Crawler
@@ -202,8 +203,10 @@ def one_line_errors() -> AbstractContextManager[None]:
     return told_in_one_line(nobody_catches=running_command() is not None)
 
 
-def make_governor(settings: AdaptiveSettings) -> Governor:
-    """The governor that these settings ask for."""
+def make_governor(
+    settings: AdaptiveSettings, chance: Callable[[], float] = random.random
+) -> Governor:
+    """The governor that these settings ask for; `chance` returns a number in [0, 1)."""
     return Governor(
         settings.limits,
         slot_limits=settings.slot_limits,
@@ -214,5 +217,6 @@ def make_governor(settings: AdaptiveSettings) -> Governor:
         ),
         global_rate=settings.global_rate,
         max_slots=settings.max_slots,
-        chance=random.random,
+        chance=chance,
+        ceiling=settings.ceiling,
     )

@@ -17,10 +17,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from scrapy_adaptive.core.governor import CEILINGS
 from scrapy_adaptive.core.limits import Limits
 
 from .errors import SettingsError
-from .values import Classifier, boolean, classifier, mapping, number, queue_class, statuses, whole
+from .values import (
+    Classifier,
+    boolean,
+    classifier,
+    concurrency,
+    mapping,
+    number,
+    one_of,
+    queue_class,
+    statuses,
+    whole,
+)
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -49,6 +61,7 @@ class AdaptiveSettings:
     max_delay: float
     target_concurrency: float
     burst: int
+    ceiling: str
     refusal_codes: frozenset[int]
     backoff_ratio: float
     max_refusals: int
@@ -92,8 +105,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "ADAPTIVE_TARGET_CONCURRENCY",
         1.0,
-        "a number, more than 0",
-        number(0, above=True),
+        'a number, more than 0, or "auto"',
+        concurrency,
         "AutoThrottle's N: requests of a slot that are in flight on average.",
     ),
     Setting(
@@ -111,11 +124,18 @@ SETTINGS: tuple[Setting, ...] = (
         "Statuses that are refusals.",
     ),
     Setting(
+        "ADAPTIVE_CEILING",
+        "hold",
+        " or ".join(f'"{name}"' for name in CEILINGS),
+        one_of(CEILINGS),
+        "The law that learns a site's limit.",
+    ),
+    Setting(
         "ADAPTIVE_BACKOFF_RATIO",
         0.5,
         "a number between 0 and 1, both excluded",
         number(0, above=True, below=1),
-        "Fraction of the rate kept on pain.",
+        'Fraction of the rate kept on pain, where the ceiling is "aimd".',
     ),
     Setting(
         "ADAPTIVE_MAX_REFUSALS",

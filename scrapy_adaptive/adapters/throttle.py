@@ -131,7 +131,7 @@ class Throttle:
         return (
             key is not None
             and key in self.governor
-            and (self._page_of(request) in self.governor.slot(key, self.clock()).suspects)
+            and self.governor.slot(key, self.clock()).is_suspect(self._page_of(request))
         )
 
     # The way in

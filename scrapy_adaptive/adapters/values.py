@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
@@ -50,6 +50,24 @@ def whole(least: int) -> Callable[[Any], int]:
         if found != int(found):
             raise ValueError(value)
         return int(found)
+
+    return parse
+
+
+def concurrency(value: Any) -> float:
+    """Reads a number more than 0, or "auto", which is infinity: latency sets the bound."""
+    if isinstance(value, str) and value.strip().lower() == "auto":
+        return math.inf
+    return number(0, above=True)(value)
+
+
+def one_of(names: Collection[str]) -> Callable[[Any], str]:
+    """Reads one of these names."""
+
+    def parse(value: Any) -> str:
+        if value not in names:
+            raise ValueError(value)
+        return str(value)
 
     return parse
 

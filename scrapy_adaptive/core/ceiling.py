@@ -9,7 +9,10 @@ Laws
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from .facts import Permit, Recovery
 
 RECOVERY_COUNT = 200
 """Accepted requests in which additive recovery gives back as much again as a cut left.
@@ -20,6 +23,9 @@ Between two refusals lie about this many pages: one refusal in 200 is half a per
 IDLE = 1.0
 """Seconds of a gap that always count as busy; what is longer counts up to the delay in use,
 so that a crawl which had nothing to ask for is not taken for a slow one."""
+
+GAPS = 1.2
+"""Gaps at the new rate before a page is asked again: one for a token, the rest is margin."""
 
 SLOWEST = 1.0 / 3600.0
 """Least rate a ceiling falls to, 1/s: one request an hour."""
@@ -32,17 +38,36 @@ class Ceiling(Protocol):
     def rate(self) -> float:
         """Highest rate allowed, 1/s."""
 
+    @property
+    def concurrency(self) -> float:
+        """Most requests in flight that the site allows; infinity while none is known."""
+
+    @property
+    def recheck(self) -> float:
+        """Least seconds of silence after which the page that alone was refused is asked again."""
+
+    def debt(self, now: float) -> float:
+        """Seconds of silence that repay what was served beyond the pace."""
+
     def on_sent(self, now: float, delay: float) -> None:
         """A request left at `now` while `delay` seconds was the least gap."""
 
-    def on_accepted(self, now: float, *, binding: bool) -> None:
+    def on_accepted(
+        self, now: float, permit: Permit, latency: float | None, *, binding: bool
+    ) -> None:
         """A request was accepted; `binding`: this ceiling set the pace."""
 
-    def on_pain(self, now: float, *, rate: float) -> None:
+    def on_pain(self, now: float, permit: Permit, *, rate: float) -> None:
         """A congestion epoch begins; `rate` (1/s) is the pace that was refused."""
 
-    def on_recovered(self, now: float) -> None:
+    def on_refused(self) -> None:
+        """A refusal of the present epoch, its first one too."""
+
+    def on_recovered(self, now: float, recovery: Recovery) -> None:
         """A probe was accepted: the epoch's pause is over."""
+
+    def on_resumed(self, now: float) -> None:
+        """A silence that cut nothing is over: a recheck's, or a broken page's."""
 
     def on_pardon(self, now: float) -> None:
         """The last epoch was a broken page's fault: its cut is taken back."""
@@ -66,6 +91,9 @@ class Aimd:
 
     __slots__ = ("_accepted", "_backoff_ratio", "_busy", "_pardon", "_sent_at", "_step", "rate")
 
+    concurrency = float("inf")
+    """AIMD of the rate knows no other limit."""
+
     def __init__(self, backoff_ratio: float) -> None:
         self.rate = float("inf")
         self._backoff_ratio = backoff_ratio
@@ -85,13 +113,24 @@ class Aimd:
             return 0.0
         return min(now - self._sent_at, max(delay, IDLE))
 
-    def on_accepted(self, now: float, *, binding: bool) -> None:
+    @property
+    def recheck(self) -> float:
+        """One gap of the new rate, and some margin."""
+        return GAPS / self.rate
+
+    def debt(self, now: float) -> float:
+        """None: a cut is deep enough to repay it."""
+        return 0.0
+
+    def on_accepted(
+        self, now: float, permit: Permit, latency: float | None, *, binding: bool
+    ) -> None:
         """Count it; while this ceiling binds, raise it by one step."""
         self._accepted += 1
         if binding:
             self.rate += self._step
 
-    def on_pain(self, now: float, *, rate: float) -> None:
+    def on_pain(self, now: float, permit: Permit, *, rate: float) -> None:
         """Cut the rate once."""
         self._pardon = (self.rate, self._step)
         busy = self._busy + self._gap(now, 1.0 / rate)
@@ -99,8 +138,15 @@ class Aimd:
         self.rate = max(SLOWEST, self._backoff_ratio * min(rate, accepted_rate))
         self._step = self.rate / RECOVERY_COUNT
 
-    def on_recovered(self, now: float) -> None:
+    def on_refused(self) -> None:
+        """One decrease an epoch is enough."""
+
+    def on_recovered(self, now: float, recovery: Recovery) -> None:
         """Count acceptances anew from here."""
+        self.on_resumed(now)
+
+    def on_resumed(self, now: float) -> None:
+        """Count acceptances anew from here: the silence was no lack of pace."""
         self._accepted = 0
         self._busy = 0.0
         self._sent_at = now

@@ -115,6 +115,10 @@ class Permit:
     doubted: bool = False
     """Its answer looks like a refusal and a verdict is awaited."""
     ended: bool = False
+    level: int = 1
+    """Requests of the slot in flight when it left, itself included."""
+    paced: bool = True
+    """It left when the delay let it, not later: nothing else held it up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +133,14 @@ class Decision:
     """Seconds of silence from now; 0 when there is none."""
     why: str
     """Empty for an acceptance, after which the delay is what the slot is bound by."""
+
+
+class Recovery(NamedTuple):
+    """How a pause ended."""
+
+    tries: int
+    """Probes that were refused in it."""
+    waited: float
+    """Seconds of the silence that the accepted probe outlasted."""
+    told: bool
+    """Whether the site itself said how long to wait."""

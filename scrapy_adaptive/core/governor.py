@@ -20,11 +20,21 @@ from .bucket import TokenBucket
 from .ceiling import Aimd, Ceiling
 from .facts import Answer, Decision, Event, Hold, Outcome, Permit, Reason, Wanted
 from .global_breaker import GlobalBreaker
+from .hold import Hold as HoldCeiling
 from .limits import Limits
 from .slot import Slot
 
 EVICTION_LOOKS = 16
 """Slots looked at for one that is idle, each time a slot is made beyond the most."""
+
+
+CEILINGS: Mapping[str, Callable[[Limits], Ceiling]] = {
+    "hold": lambda limits: HoldCeiling(
+        1.0 / limits.start_delay if limits.start_delay else math.inf
+    ),
+    "aimd": lambda limits: Aimd(limits.backoff_ratio),
+}
+"""The laws that learn a slot's limit, by name."""
 
 
 @dataclass(slots=True)
@@ -59,7 +69,7 @@ class Governor:
         global_rate: sends a second over all slots; 0 sets no bound.
         max_slots: most slots remembered, >= 1.
         chance: returns a number in [0, 1) each time it is called.
-        ceiling: makes the law that learns one slot's limit.
+        ceiling: name of the law that learns a slot's limit: one of `CEILINGS`.
 
     Raises:
         ValueError: a number is out of its range.
@@ -74,7 +84,7 @@ class Governor:
         slot_limits: Mapping[str, Limits] | None = None,
         global_rate: float = 0.0,
         max_slots: int = 10_000,
-        ceiling: Callable[[Limits], Ceiling] = lambda limits: Aimd(limits.backoff_ratio),
+        ceiling: str = "hold",
     ) -> None:
         if max_slots < 1 or not global_rate >= 0:
             raise ValueError(f"max_slots = {max_slots}, global_rate = {global_rate}")
@@ -88,7 +98,7 @@ class Governor:
         self._reserved_at = -math.inf
         self._max_slots = max_slots
         self._chance = chance
-        self._ceiling = ceiling
+        self._ceiling = CEILINGS[ceiling]
         self._slots: OrderedDict[str, Slot] = OrderedDict()
         self._forgotten_pauses = 0.0
 

@@ -24,7 +24,7 @@ class Limits:
     max_delay: float = 60.0
     """Most seconds the latency law may ask for, > 0."""
     target_concurrency: float = 1.0
-    """AutoThrottle's N, > 0."""
+    """AutoThrottle's N, > 0; infinity lets latency itself find how many may be in flight."""
     burst: float = 1.0
     """Most tokens saved up, >= 1."""
     backoff_ratio: float = 0.5
@@ -38,7 +38,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if not math.isfinite(getattr(self, field.name)):
+            may_be_infinite = field.name == "target_concurrency"
+            value = getattr(self, field.name)
+            if math.isnan(value) or (math.isinf(value) and not may_be_infinite):
                 raise ValueError(f"{field.name} = {getattr(self, field.name)}: not a finite number")
         allowed = {
             "start_delay": self.start_delay >= 0,
@@ -53,3 +55,8 @@ class Limits:
         for name, holds in allowed.items():
             if not holds:
                 raise ValueError(f"{name} = {getattr(self, name)}: out of range")
+
+    @property
+    def start_rate(self) -> float:
+        """The first rate of a slot nobody knows, 1/s."""
+        return 1.0 / self.start_delay if self.start_delay else math.inf

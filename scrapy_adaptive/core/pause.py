@@ -20,12 +20,22 @@ class Pause:
         most: seconds; a pause that the site asks for is parked if it is longer.
     """
 
-    __slots__ = ("_before", "_began_at", "_most", "_parked_until", "phase", "until")
+    __slots__ = (
+        "_before",
+        "_began_at",
+        "_most",
+        "_parked_until",
+        "last_refused_at",
+        "phase",
+        "until",
+    )
 
     def __init__(self, most: float) -> None:
         self.phase = Phase.CLOSED
         self.until = 0.0
         """The end of the silence."""
+        self.last_refused_at = -NEVER
+        """The instant of the latest pain."""
         self._most = most
         self._parked_until = -NEVER
         self._began_at = 0.0
@@ -36,6 +46,7 @@ class Pause:
         if self.phase is Phase.CLOSED:
             self._began_at = now
             self.until = now
+        self.last_refused_at = now
         self.until = max(self.until, now + wait)
         if told is not None and told > self._most:
             self._parked_until = self.until

@@ -3,7 +3,8 @@
 Laws
 ----
 * What the site asked for is kept whole, never shortened.
-* Without a word from the site: at least 1.2 gaps of the new rate, at least 0.25 s.
+* Without a word from the site: at least 1.2 gaps of the new rate, at least 0.25 s, and until
+  what was served beyond the pace is repaid.
 * When that was too short: the silence that worked before, then just over the units in
   which people write limits: ten seconds, a minute, a quarter of an hour, an hour.
 * While a host fails instead of refusing, the silence doubles, up to a minute.
@@ -12,11 +13,16 @@ Laws
 
 from __future__ import annotations
 
+from .facts import Recovery
+
 BREATH = 0.25
 """Least seconds of silence after any refusal: a refusal is never answered at once."""
 
 GAPS = 1.2
 """Gaps of the new rate in the first silence: one lets a token come back, the rest is margin."""
+
+CREDIT = 2
+"""Times in a row that a debt may be too short a silence before it is not believed any more."""
 
 LADDER = (12.0, 62.0, 1000.0, 3620.0)
 """Seconds, just over 10 s, 1 min, 15 min and 1 h, with the time a window needs to turn."""
@@ -28,18 +34,36 @@ JITTER_RATIO = 0.02
 class Silence:
     """The waits of one slot's present pause, and the one that ended an earlier pause."""
 
-    __slots__ = ("_last", "_tries", "worked")
+    __slots__ = ("_failed_debts", "_is_told", "_last", "_owed", "_tries", "worked")
 
     def __init__(self) -> None:
         self.worked = 0.0
         """Seconds of the last silence that ended a pause whose first wait had failed."""
         self._last = 0.0
         self._tries = 0
+        self._failed_debts = 0
+        """Debts in a row that were too short a silence."""
+        self._owed = False
+        self._is_told = False
 
-    def first(self, *, rate: float, told: float | None) -> float:
-        """Seconds to wait at the start of a pause, `rate` being the rate after the cut (1/s)."""
+    def first(self, *, rate: float, told: float | None, debt: float = 0.0) -> float:
+        """Seconds to wait at the start of a pause.
+
+        Args:
+            rate: the pace from here, 1/s.
+            told: seconds that the site asked for.
+            debt: seconds that repay what was served beyond the pace.
+        """
         self._tries = 0
-        self._last = max(GAPS / rate if told is None else told, BREATH)
+        self._is_told = told is not None
+        if told is not None:
+            wait = told
+        elif self._failed_debts >= CREDIT and self.worked:
+            wait = self.worked
+        else:
+            wait = max(GAPS / rate, min(GAPS * debt, self.worked or GAPS * debt))
+        self._owed = debt > 0 and told is None
+        self._last = max(wait, BREATH)
         return self._last
 
     def lengthen(self, seconds: float) -> None:
@@ -53,6 +77,8 @@ class Silence:
         units: the wait doubles, up to a minute.
         """
         self._tries += 1
+        self._failed_debts += self._tries == 1 and self._owed
+        self._is_told |= told is not None
         if told is not None:
             self._last = max(told, BREATH, self.worked if self.worked > self._last else 0.0)
         elif failed:
@@ -63,12 +89,12 @@ class Silence:
             self._last = next((step for step in steps if step > self._last), self._last)
         return self._last
 
-    def on_recovered(self) -> float:
-        """The probe was accepted: returns the silence it outlasted, in seconds.
-
-        It is remembered where the first wait had failed.
-        """
+    def on_recovered(self) -> Recovery:
+        """The probe was accepted; the silence is remembered where the first wait had failed."""
+        recovery = Recovery(self._tries, self._last, self._is_told)
         if self._tries:
             self.worked = self._last
+        elif self._owed and self._failed_debts < CREDIT:
+            self._failed_debts = 0
         self._tries = 0
-        return self._last
+        return recovery

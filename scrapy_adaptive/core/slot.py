@@ -21,14 +21,24 @@ from .facts import Answer, Decision, Event, Hold, Outcome, Page, Permit, Reason,
 from .failures import Failures
 from .pause import NEVER, Pause
 from .silence import BREATH, JITTER_RATIO, Silence
+from .slowness import Slowness
 from .suspects import Suspects
 
 if TYPE_CHECKING:
     from .ceiling import Ceiling
     from .limits import Limits
 
+DRAIN = 10.0
+"""Most seconds for which a pause waits for what is in flight: who takes longer is no news."""
+
 RECHECK_MOST = 12.0
 """Most seconds of silence before a recheck: the first rung of the ladder."""
+
+PACED = 0.5
+"""Share of a gap by which a request may leave late and still count as paced by the delay."""
+
+LAG = 0.02
+"""Seconds by which it may leave late in any case: timers of an event loop are late by some."""
 
 FORGET_AFTER = 3620.0
 """Seconds after which a pause that nobody probed is no news any more: the longest rung."""
@@ -65,11 +75,14 @@ class Slot:
         self._reserved_at = -NEVER
         self._epoch_at = -NEVER
         self._recheck_at: float | None = None
+        self._is_probing = False
         self._excused = False
         """Whether the present pause is a broken page's: it cut nothing."""
         self._bucket = TokenBucket(limits.burst, now)
         self._silence = Silence()
         self._failures = Failures()
+        is_auto = limits.target_concurrency == NEVER
+        self.slowness = Slowness(1.0 if is_auto else NEVER)
         self.accepted_count = 0
         self.refused_count = 0
         self.again_count = 0
@@ -126,6 +139,11 @@ class Slot:
         return self._recheck_at is None
 
     @property
+    def places(self) -> float:
+        """Most requests in flight just now."""
+        return min(self.limits.concurrency, self.ceiling.concurrency, self.slowness.limit)
+
+    @property
     def burst_tokens(self) -> float:
         """Most tokens it may save up just now."""
         return self._bucket.capacity
@@ -166,14 +184,15 @@ class Slot:
         pause = self.pause
         if pause.phase is not Phase.CLOSED and pause.is_parked(now):
             return Hold(pause.until, Reason.PARKED)
-        if pause.phase is not Phase.CLOSED and busy:
-            probing = pause.phase is Phase.HALF_OPEN
-            return Hold(NEVER, Reason.PROBE if probing else Reason.IN_FLIGHT)
+        if pause.phase is Phase.HALF_OPEN and self._is_probing:
+            return Hold(NEVER, Reason.PROBE)
+        if pause.phase is Phase.OPEN and busy and now < pause.last_refused_at + DRAIN:
+            return Hold(max(pause.until, pause.last_refused_at + DRAIN), Reason.IN_FLIGHT)
         if pause.phase is Phase.OPEN and now < pause.until:
             return Hold(pause.until, Reason.PAUSED)
         if self._recheck_at is not None and now < self._recheck_at:
             return Hold(self._recheck_at, Reason.RECHECK)
-        if busy >= self.limits.concurrency:
+        if busy >= self.places:
             return Hold(NEVER, Reason.CONCURRENCY)
         return None
 
@@ -193,6 +212,12 @@ class Slot:
             return Wanted.UNSUSPECTED
         return Wanted.ANY if self._recheck_at is None else Wanted.SUSPECTED
 
+    def is_suspect(self, page: Page) -> bool:
+        """Whether this page is one that a probe avoids, or the one that a recheck asks for."""
+        if self.wanted is Wanted.SUSPECTED:
+            return page == self.suspects.sole
+        return page in self.suspects
+
     # Sends
 
     def reserve(self, now: float) -> None:
@@ -207,12 +232,21 @@ class Slot:
             self.pause.signal(Signal.CLEAR)
         recheck, self._recheck_at = self._recheck_at is not None, None
         if recheck:
-            self.ceiling.on_recovered(now)  # the silence before a recheck was no lack of pace
+            self.ceiling.on_resumed(now)
         delay = self.delay
+        paced = now <= self._bucket.ready_at(delay) + max(PACED * delay, LAG)
         self._bucket.take(now, delay, chance)
         self.ceiling.on_sent(now, delay)
         self.in_flight += 1
-        return Permit(self.key, now, probe=self.phase is Phase.HALF_OPEN, recheck=recheck)
+        self._is_probing = self.phase is Phase.HALF_OPEN
+        return Permit(
+            self.key,
+            now,
+            probe=self._is_probing,
+            recheck=recheck,
+            level=self.in_flight,
+            paced=paced,
+        )
 
     def is_overtaken(self, permit: Permit) -> bool:
         """Whether pain, or what looks like it, came after this permit was granted."""
@@ -241,6 +275,8 @@ class Slot:
         before = self.delay
         if answer.latency is not None:
             self._learn(answer.latency, may_lower=answer.may_lower)
+            if answer.may_lower and self.phase is Phase.CLOSED:
+                self.slowness.on_latency(now, permit.sent_at, answer.latency, permit.level)
         if answer.outcome is Outcome.ACCEPTED:
             event, why = self._on_accepted(permit, answer, now)
         else:
@@ -261,6 +297,8 @@ class Slot:
             raise ValueError(f"{permit} has ended before")
         permit.ended = True
         self.in_flight -= 1
+        if permit.probe:
+            self._is_probing = False
         if permit.doubted:
             permit.doubted = False
             self.doubts -= 1
@@ -282,16 +320,21 @@ class Slot:
         self._bucket.on_accepted()
         if self.phase is Phase.CLOSED:
             binding = self.delay * self.ceiling.rate <= 1.0 + 1e-9
-            self.ceiling.on_accepted(now, binding=binding)
+            self.ceiling.on_accepted(now, permit, answer.latency, binding=binding)
             return Event.ACCEPTED, ""
+        self.ceiling.on_accepted(now, permit, None, binding=False)
         if not permit.probe:
             return Event.ACCEPTED, "was in flight when the pause began"
         self.pause.end(now)
+        recovery = self._silence.on_recovered()
+        if self._excused:
+            self.ceiling.on_resumed(now)
+        else:
+            self.ceiling.on_recovered(now, recovery)
         self._excused = False
-        self.ceiling.on_recovered(now)
-        silence = self._silence.on_recovered()
         if self.suspects.sole is not None:
-            self._recheck_at = now + min(silence, RECHECK_MOST)
+            wait = max(recovery.waited if recovery.tries else 0.0, self.ceiling.recheck)
+            self._recheck_at = now + min(wait, RECHECK_MOST)
         return Event.RECOVERED, f"{self.rate:.3g}/s from here"
 
     def _on_refused(
@@ -319,10 +362,13 @@ class Slot:
             self._silence.lengthen(wait)
             event, why = Event.LATE, f"{what}, sent before the pause began"
         else:
-            rate = self._begin_epoch(now)
-            wait = self._silence.first(rate=self.rate, told=answer.told)
+            rate = self._begin_epoch(now, permit)
+            wait = self._silence.first(
+                rate=self.rate, told=answer.told, debt=self.ceiling.debt(now)
+            )
             event, why = Event.TRIPPED, f"{what} at {rate:.3g}/s, {self.rate:.3g}/s from here"
         suspects.on_refused(answer.page)
+        self.ceiling.on_refused()
         self._pause(now, wait, chance, answer)
         return event, why
 
@@ -338,13 +384,13 @@ class Slot:
             self.ceiling.on_pardon(now)
             self._excused = True
 
-    def _begin_epoch(self, now: float) -> float:
+    def _begin_epoch(self, now: float, permit: Permit) -> float:
         """Cut the rate once; returns the rate that was refused, 1/s."""
         refused_rate = self.rate
         self._epoch_at = now
         self._excused = False
         self.suspects.on_epoch()
-        self.ceiling.on_pain(now, rate=refused_rate)
+        self.ceiling.on_pain(now, permit, rate=refused_rate)
         self.drain(now)
         return refused_rate
 

@@ -31,7 +31,16 @@ MOST_PAGES = 256
 class Suspects:
     """Pages of one slot that were refused, and what is thought of them."""
 
-    __slots__ = ("_accepted_count", "_broken", "_crowded", "_failed", "_refused", "_sole", "_stuck")
+    __slots__ = (
+        "_accepted_count",
+        "_broken",
+        "_crowded",
+        "_doubted",
+        "_failed",
+        "_refused",
+        "_sole",
+        "_stuck",
+    )
 
     def __init__(self) -> None:
         self._accepted_count = 0
@@ -39,6 +48,8 @@ class Suspects:
         """Page to the acceptances of its host before it failed first."""
         self._refused: dict[Page, None] = {}
         self._broken: dict[Page, None] = {}
+        self._doubted: dict[Page, None] = {}
+        """Those that were broken before the present epoch."""
         self._sole: Page | None = None
         self._crowded = False
         self._stuck = 0
@@ -61,17 +72,28 @@ class Suspects:
         if page is not None:
             self._failed.pop(page, None)
             if page == self._sole:
-                self.on_pardon()
+                self._sole = None
+                self._crowded = False
             self._refused.pop(page, None)
             self._broken.pop(page, None)
+            self._doubted.pop(page, None)
 
     def on_epoch(self) -> None:
         """A congestion epoch begins: no page is broken for certain any more."""
-        self._broken.clear()
-        self.on_pardon()
+        for page in self._broken:
+            _remember(self._refused, page, None)
+        self._doubted, self._broken = self._broken, {}
+        self._sole = None
+        self._crowded = False
 
     def on_pardon(self) -> None:
-        """The page of the present epoch is known to be broken: nothing more is learned of it."""
+        """The page of the present epoch is known to be broken: nothing more is learned of it.
+
+        What was known to be broken before it still is.
+        """
+        for page in self._doubted:
+            _remember(self._broken, page, None)
+        self._doubted = {}
         self._sole = None
         self._crowded = False
 

@@ -1,0 +1,1 @@
+"""Real crawls of minutes, ours beside its peers, against limiters as they are found in the wild."""

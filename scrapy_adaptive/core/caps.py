@@ -1,0 +1,114 @@
+"""Limits on what is in flight, told from limits on the rate by what each of them cannot see.
+
+Laws
+----
+* A limiter blind to concurrency refuses at a level (requests in flight) as often as that level
+  occurs. The shares of successive epochs multiply; below `BLIND` it was not blind.
+* The cap is one less than the level that is refused. It is tested again, ever more rarely.
+* A level refused only after many were served, or until after a long silence, was no cap.
+"""
+
+from __future__ import annotations
+
+import math
+
+BLIND = 0.0001
+"""Chance of calling a rate limit a cap: one in ten thousand."""
+
+LEAST_SHARE = 0.1
+"""No single epoch counts for more than this: four are needed."""
+
+COMMON = 0.5
+"""A level that half of the accepted requests had tells nothing: the evidence begins anew."""
+
+MEMORY = 512
+"""Accepted requests whose levels are remembered, the older ones fading."""
+
+RETEST = 400
+"""Accepted requests before one more than the cap is tried; doubled after each refusal."""
+
+SERVED = 6
+"""So many times its level served at a trial, and the trial has passed."""
+
+MOST_ERRORS = 3
+"""Caps that turned out to be none, after which no cap is believed."""
+
+
+class Caps:
+    """The learned limit on concurrency: infinity while there is none."""
+
+    __slots__ = (
+        "_errors",
+        "_evidence",
+        "_gap",
+        "_is_trial",
+        "_levels",
+        "_lowest",
+        "_served",
+        "cap",
+    )
+
+    def __init__(self) -> None:
+        self.cap = math.inf
+        self._levels: list[float] = []
+        self._evidence = 1.0
+        self._lowest = 1
+        self._gap = RETEST
+        self._served = 0
+        """Accepted requests that had as many in flight as the cap allows."""
+        self._is_trial = False
+        self._errors = 0
+
+    def share(self, level: int) -> float:
+        """Share of the recent accepted requests that had at least `level` in flight."""
+        total = sum(self._levels)
+        return sum(self._levels[level:]) / total if total else 1.0
+
+    def on_accepted(self, level: int) -> None:
+        """A request sent as the `level`-th in flight was accepted."""
+        levels = self._levels
+        if level >= len(levels):
+            levels.extend([0.0] * (level + 1 - len(levels)))
+        levels[level] += 1.0
+        if levels[level] > MEMORY:
+            self._levels = [0.5 * count for count in levels]
+        if level >= self.cap:
+            self._served += 1
+            self._test()
+
+    def on_epoch(self, level: int) -> bool:
+        """A request sent at that level began an epoch; returns whether a cap explains it."""
+        if self._is_trial and level >= self.cap:
+            return self._end_trial()
+        share = self.share(level)
+        if share >= COMMON or self._errors >= MOST_ERRORS:
+            self._evidence = 1.0
+            self._lowest = level
+            return False
+        self._lowest = min(self._lowest, level) if self._evidence < 1.0 else level
+        self._evidence *= max(share, LEAST_SHARE)
+        if self._evidence >= BLIND:
+            return False
+        self._evidence = 1.0
+        self._set(self._lowest - 1)
+        self._gap = RETEST
+        return True
+
+    def _set(self, cap: float) -> None:
+        self.cap = max(1, cap)
+        self._served = 0
+        self._is_trial = False
+
+    def _test(self) -> None:
+        """Try one more than the cap, after a time; keep what has served long enough."""
+        if self._is_trial and self._served >= SERVED * self.cap:
+            self._errors += 1
+            self._set(self.cap if self._errors < MOST_ERRORS else math.inf)
+        elif not self._is_trial and self._served >= self._gap:
+            self._set(self.cap + 1)
+            self._is_trial = True
+
+    def _end_trial(self) -> bool:
+        self._set(self.cap - 1)
+        self._gap *= 2
+        return True

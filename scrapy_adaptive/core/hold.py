@@ -1,0 +1,450 @@
+"""The ceiling that learns a site's limit and holds it.
+
+Laws
+----
+* The limit lies between `lo`, the highest rate that passed a stage, and `hi`, the lowest refused.
+* A refusal is asked what it is evidence of, in this order: noise, a look at noise, a limit on
+  what is in flight, chance at the start, a rate.
+* A held rate that is refused is cut a little; a rate above it that is refused becomes `hi`.
+* What a refusal costs decides how long the next rate must pass before one more is risked.
+"""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .account import Account
+from .bracket import CLIMB, FAR, FIRST_CLIMB, NARROW, stage, step
+from .caps import Caps
+from .ceiling import GAPS, SLOWEST
+from .noise import LOOK, Look, Noise
+
+if TYPE_CHECKING:
+    from .facts import Permit, Recovery
+
+PRICE = 8.0
+"""Pages that one refusal costs: with it, one request in about 750 is refused on a limit that
+stands still."""
+
+MARGIN = 0.01
+"""Share by which the held rate stays under what the account says: an account of a hundred pages
+is off by one."""
+
+DEEPER = 0.01
+"""First cut, as a share, of a held rate that is refused in isolation; each next is twice it."""
+
+CUTS = 4
+"""Such cuts in a row after which the refusals may not be the rate's: 15 % deeper, none helped."""
+
+LOST = 0.75
+"""Share of the best rate ever held under which one such cut is enough to ask."""
+
+KNOWN = 50
+"""Requests after which a stage that passed counts for the best rate."""
+
+ISOLATED = 30
+"""Requests served since the last refusal, from which a lone refusal stands in isolation."""
+
+ROUGH = 3.0
+"""Requests by which a short account may be off: two of its ends and one in flight."""
+
+WINDOWS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 86_400.0)
+"""Seconds in which people write limits."""
+
+ENOUGH = 20
+"""Requests served, from which a window's count is worth a trial."""
+
+OUTLAST_MOST = 62.0
+"""Most seconds that a stage lasts only to outlast a silence: a minute's window, just over."""
+
+UNSETTLED = 0.5
+"""Share of a silence that counts into the price while the bracket was never closed: what is
+learned then is of use for the whole crawl."""
+
+WIDEST_CLUSTER = 3.0
+"""Most refusals beyond noise that the price counts."""
+
+SETTLING = 4.0
+"""Times the usual silence before a recheck while the rate itself is in doubt."""
+
+
+@dataclass(slots=True)
+class Belief:
+    """What is thought of the limit; all that a pardon takes back."""
+
+    rate: float
+    """The rate in use, 1/s."""
+    lo: float = 0.0
+    hi: float = math.inf
+    climb: float = 1.0
+    """Share of the last step above a lid that was lifted."""
+    price: float = PRICE
+    """Pages that the next refusal will cost."""
+    is_start: bool = True
+    """Nothing was refused yet, or nothing that was believed."""
+    is_doubted: bool = False
+    """One refusal at the start was put down to chance: this rate is looked at twice."""
+    is_trial: bool = False
+    """The rate is a window's count over a human unit of time."""
+    is_settled: bool = False
+    """The bracket has been closed once."""
+    passed: int = 0
+    """Requests served at this rate while it bound."""
+    stage_at: float = -math.inf
+    """The instant since which this rate is in use."""
+    spacing: int = 0
+    """Requests served since the last refusal."""
+    cuts: int = 0
+    """Cuts in a row of a held rate, each after a refusal in isolation."""
+    series: int = 0
+    """Requests served in the course of these cuts."""
+    best: float = 0.0
+    """The best rate that was held, 1/s."""
+
+    @property
+    def hurries(self) -> bool:
+        """Whether the rate doubles without proving anything."""
+        far = FAR * self.rate <= self.hi < math.inf
+        return (self.is_start or far) and not self.is_trial
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One congestion epoch, from the refusal to the recovery."""
+
+    rate: float
+    """The rate that was refused, 1/s."""
+    least: float
+    """The rate that was served from recovery to recovery, 1/s: the limit is no less."""
+    served: int
+    """Requests served since the recovery before."""
+    spacing: int
+    """Requests served since the refusal before."""
+    outage: float
+    """Seconds from the refusal to the recovery."""
+    span: float
+    """Seconds from the recovery before to the last probe that was refused."""
+    recovery: Recovery
+    is_alone: bool
+    """Whether one request alone was refused, and the first probe was accepted."""
+    was_held: bool
+    """Whether the rate had passed a stage before."""
+
+
+class Hold:
+    """The learned ceiling of one slot.
+
+    Args:
+        start_rate: the first rate, 1/s.
+
+    **Keeps**: `SLOWEST` <= lo <= rate once anything was refused.
+    **Departs** from AIMD, which forgets where it was refused, and from BBR, which takes the
+    delivered rate for the limit: see the documentation.
+    """
+
+    __slots__ = (
+        "_account",
+        "_busy",
+        "_fallback",
+        "_level",
+        "_look",
+        "_pardon",
+        "_quiet",
+        "_refusals",
+        "_refused_at",
+        "_refused_rate",
+        "_round_trip",
+        "belief",
+        "caps",
+        "noise",
+    )
+
+    def __init__(self, start_rate: float) -> None:
+        self.belief = Belief(start_rate)
+        self.caps = Caps()
+        self.noise = Noise()
+        self._account = Account()
+        self._look: Look | None = None
+        self._fallback = self.belief
+        """What to believe if the look shows that the rate is to blame."""
+        self._quiet = 0.0
+        """Seconds that a stage has to last: the longest silence met."""
+        self._round_trip = 0.0
+        self._refusals = 0
+        self._refused_at = 0.0
+        self._refused_rate = 0.0
+        self._busy = 0.0
+        self._level = 1
+        self._pardon: tuple[Belief, Account, Look | None] = (self.belief, self._account, None)
+
+    # Questions
+
+    @property
+    def rate(self) -> float:
+        """Highest rate allowed, 1/s."""
+        return self.belief.rate
+
+    @property
+    def concurrency(self) -> float:
+        """Most requests in flight that the site allows; infinity while none is known."""
+        return self.caps.cap
+
+    @property
+    def recheck(self) -> float:
+        """One gap of the rate, and some margin; more while the rate itself is in doubt."""
+        return GAPS / self.rate * (SETTLING if self.belief.is_doubted else 1.0)
+
+    def debt(self, now: float) -> float:
+        """Seconds of silence that repay what was served beyond the held pace.
+
+        For a window of time, just what is left of it.
+        """
+        if not self.belief.lo or self.noise.ratio or self._look is not None:
+            return 0.0
+        owed = self._account.served / self.belief.lo
+        return max(0.0, owed - self._busy - (now - self._refused_at))
+
+    # Facts
+
+    def on_sent(self, now: float, delay: float) -> None:
+        """Count the time since the last send."""
+        self._account.on_sent(now, delay)
+
+    def on_accepted(
+        self, now: float, permit: Permit, latency: float | None, *, binding: bool
+    ) -> None:
+        """Count it; at the end of a stage, go up."""
+        belief = self.belief
+        belief.spacing += 1
+        self._account.served += 1
+        self.noise.on_served()
+        self.caps.on_accepted(permit.level)
+        if latency is not None:
+            self._round_trip += (latency - self._round_trip) / (8.0 if self._round_trip else 1.0)
+        if permit.sent_at < belief.stage_at:
+            return
+        if not binding or not permit.paced:
+            belief.passed = max(0, belief.passed - 1)
+        elif self._look is not None:
+            if self._look.on_served():
+                self._end_look(now, is_noise=True)
+        else:
+            belief.passed += 1
+            if belief.passed >= self._needed:
+                self._go_up(now)
+
+    def on_pain(self, now: float, permit: Permit, *, rate: float) -> None:
+        """A congestion epoch begins; what it means is thought over when it ends."""
+        self._pardon = (copy(self.belief), copy(self._account), self._look)
+        self._refused_rate = rate
+        self._refused_at = now
+        self._refusals = 0
+        self._level = permit.level
+        self._busy = self._account.seconds(now, 1.0 / rate)
+
+    def on_refused(self) -> None:
+        """One more refusal of the present epoch."""
+        self._refusals += 1
+
+    def on_recovered(self, now: float, recovery: Recovery) -> None:
+        """Ask what explains the refusal, and go on by that."""
+        epoch = self._close(now, recovery)
+        if recovery.tries:
+            self._quiet = max(self._quiet, min(epoch.outage, OUTLAST_MOST))
+        explained = (
+            self._is_noise(epoch)
+            or self._is_looked_at(now, epoch)
+            or self._is_cap(now, epoch)
+            or self._is_chance(now, epoch)
+        )
+        if not explained:
+            self._believe_rate(now, epoch)
+        self._account.on_recovered(now)
+
+    def on_resumed(self, now: float) -> None:
+        """A silence that cut nothing is over: it counts as time in which nothing was served."""
+
+    def on_pardon(self, now: float) -> None:
+        """The last epoch was a broken page's fault: go on as before."""
+        self.belief, self._account, self._look = self._pardon
+        self._pardon = (copy(self.belief), copy(self._account), self._look)
+
+    # Up
+
+    @property
+    def _needed(self) -> float:
+        """Requests that the rate has to pass before the next step."""
+        belief = self.belief
+        least = max(2.0, belief.rate * max(1.0, 2.0 * self._round_trip))
+        if belief.hurries:
+            return least
+        outlast = belief.rate * self._quiet
+        return max(least, outlast, stage(belief.rate, belief.hi, belief.price))
+
+    def _go_up(self, now: float) -> None:
+        belief = self.belief
+        rate = belief.rate
+        self.noise.on_rate(passed=True)
+        belief.is_doubted = False
+        if belief.hurries:
+            self._move(now, 2.0 * rate)
+            return
+        belief.is_trial = False
+        belief.lo = max(belief.lo, rate)
+        if belief.passed >= KNOWN:
+            belief.best = max(belief.best, rate)
+        if rate >= belief.hi:
+            belief.hi = math.inf
+            belief.climb = FIRST_CLIMB / 2.0
+        if belief.hi < math.inf:
+            self._move(now, step(rate, belief.hi))
+            return
+        belief.climb = min(CLIMB if self.noise.ratio else 1.0, 2.0 * belief.climb)
+        self._move(now, rate * (1.0 + belief.climb))
+
+    def _move(self, now: float, rate: float) -> None:
+        self.belief.rate = max(SLOWEST, rate)
+        self.belief.stage_at = now
+        self.belief.passed = 0
+        self.noise.on_rate()
+
+    # What a refusal is evidence of
+
+    def _close(self, now: float, recovery: Recovery) -> Epoch:
+        belief = self.belief
+        outage = now - self._refused_at
+        seconds = self._busy + outage
+        least = self._account.served / seconds if seconds > 0.0 else 0.0
+        rate = max(self._refused_rate, min(belief.rate, least))
+        spacing, belief.spacing = belief.spacing, 0
+        belief.series += spacing
+        return Epoch(
+            rate=rate,
+            least=least,
+            served=self._account.served,
+            spacing=spacing,
+            outage=outage,
+            span=seconds - recovery.waited,
+            recovery=recovery,
+            is_alone=self._refusals == 1 and not recovery.tries and not recovery.told,
+            was_held=rate <= belief.lo * (1.0 + 1e-9),
+        )
+
+    def _is_noise(self, epoch: Epoch) -> bool:
+        return self.noise.on_refused() and not epoch.recovery.tries
+
+    def _is_looked_at(self, now: float, epoch: Epoch) -> bool:
+        look = self._look
+        if look is None:
+            return False
+        if not epoch.is_alone or look.on_refused():
+            self._end_look(now, is_noise=False)
+        return True
+
+    def _is_cap(self, now: float, epoch: Epoch) -> bool:
+        if epoch.recovery.tries or not self.caps.on_epoch(self._level):
+            return False
+        self.belief.hi = math.inf
+        self.belief.climb = FIRST_CLIMB / 2.0
+        self._move(now, self.belief.rate)
+        return True
+
+    def _is_chance(self, now: float, epoch: Epoch) -> bool:
+        belief = self.belief
+        if not (epoch.is_alone and belief.is_start) or belief.is_doubted:
+            return False
+        belief.is_doubted = True
+        self._move(now, belief.rate)
+        return True
+
+    def _believe_rate(self, now: float, epoch: Epoch) -> None:
+        belief = self.belief
+        least = self._least(epoch)
+        if epoch.was_held and not epoch.is_alone:
+            belief.cuts = 0
+        if epoch.was_held and epoch.is_alone and epoch.spacing >= ISOLATED:
+            least = self._cut(epoch, least)
+            if belief.cuts > CUTS or epoch.rate < LOST * belief.best:
+                self._begin_look(now, epoch)
+                return
+        if epoch.was_held or (belief.is_start and epoch.recovery.tries):
+            belief.lo = 0.0
+        self._enclose(belief, epoch, least)
+        self._move(now, self._trial(epoch) or belief.lo)
+
+    def _least(self, epoch: Epoch) -> float:
+        """A rate that the site allows, as likely as not; 1/s."""
+        least, rate = epoch.least, epoch.rate
+        if not epoch.recovery.tries:  # a token came back in the first silence
+            least = max(least, 0.5 * min(rate, 1.0 / epoch.recovery.waited))
+        if epoch.is_alone and epoch.was_held and epoch.spacing < ISOLATED:
+            least = max(least, rate * epoch.served / (epoch.served + ROUGH))
+        if self.noise.ratio:
+            least = max(least, rate * (1.0 - min(0.5, 2.0 * self.noise.found)))
+        return least
+
+    def _cut(self, epoch: Epoch, least: float) -> float:
+        """One more cut of a held rate, twice as deep as the last; 1/s."""
+        belief = self.belief
+        if not belief.cuts:
+            belief.series = epoch.spacing
+        depth = DEEPER * 2.0**belief.cuts
+        belief.cuts += 1
+        least = min(epoch.rate, max(least, epoch.rate * (1.0 - 2.0 * depth)))
+        return least * (1.0 + DEEPER - depth)
+
+    def _enclose(self, belief: Belief, epoch: Epoch, least: float) -> None:
+        """Close the bracket from above, and say what the next refusal will cost."""
+        refusals = 1 if belief.is_start else self._refusals
+        belief.hi = epoch.rate
+        belief.is_start = belief.is_doubted = belief.is_trial = False
+        belief.lo = max(belief.lo, min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)
+        belief.is_settled |= belief.hi <= belief.lo * (1.0 + 2.0 * NARROW)
+        price = PRICE * (refusals + min(WIDEST_CLUSTER, max(0.0, self.noise.unexpected - 1.0)))
+        silence = belief.lo * epoch.outage * (1.0 if belief.is_settled else UNSETTLED)
+        long = epoch.recovery.tries or epoch.recovery.told
+        belief.price = price + silence if long else max(price, silence)
+
+    def _trial(self, epoch: Epoch) -> float | None:
+        """The rate of a window of human units that explains the long silence; None without."""
+        if not epoch.recovery.tries or epoch.served < ENOUGH:
+            return None
+        window = next((window for window in WINDOWS if window > epoch.span), math.inf)
+        rate = (1.0 - MARGIN) * epoch.served / window
+        if not self.belief.lo < rate < self.belief.hi:
+            return None
+        self.belief.is_trial = True
+        return rate
+
+    # Looks at a faster rate
+
+    def _begin_look(self, now: float, epoch: Epoch) -> None:
+        belief = self.belief
+        is_lost = epoch.rate < LOST * belief.best
+        rate = belief.best if is_lost else LOOK * epoch.rate
+        belief.best = epoch.rate
+        self._fallback = copy(belief)
+        self._fallback.lo = 0.0
+        self._enclose(self._fallback, epoch, (1.0 - MARGIN) * epoch.rate)
+        self._look = Look(
+            belief.cuts / belief.series,
+            saved=epoch.outage * epoch.rate + 1.0 + GAPS,
+            faster=rate / epoch.rate,
+        )
+        self._move(now, rate)
+
+    def _end_look(self, now: float, *, is_noise: bool) -> None:
+        self._look = None
+        belief = self.belief
+        if is_noise:
+            self.noise.on_found(belief.cuts, belief.series)
+            belief.hi = math.inf
+            belief.climb = FIRST_CLIMB
+            self._move(now, belief.rate)
+        else:
+            belief = self.belief = self._fallback
+            self._move(now, belief.lo)
+        belief.cuts = 0

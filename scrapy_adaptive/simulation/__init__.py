@@ -1,0 +1,1 @@
+"""A crawl in virtual time: the governor against models of servers, hours in seconds."""

@@ -1,0 +1,65 @@
+"""Refusals that have nothing to do with the rate, around any server.
+
+Laws
+----
+* The server behind counts the page as served: a crawler that knows it gets that much less.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from scrapy_adaptive.core.facts import Outcome
+
+from .wire import Page, Reply, Server
+
+
+class NoisyServer:
+    """Answers 503 now and then, whatever the rate.
+
+    Args:
+        inner: the server.
+        share: of the pages it would serve, in [0, 1].
+        chance: draws them.
+    """
+
+    def __init__(self, inner: Server, share: float, chance: random.Random) -> None:
+        self.inner = inner
+        self._share = share
+        self._chance = chance
+
+    def on_arrival(self, now: float, page: Page) -> Reply:
+        """What the server says, or 503."""
+        reply = self.inner.on_arrival(now, page)
+        return _broken(reply) if self._chance.random() < self._share else reply
+
+    def capacity(self, now: float) -> float:
+        """The server's, less the share."""
+        return self.inner.capacity(now) * (1.0 - self._share)
+
+
+class DeadPagesServer:
+    """Always answers 503 to some pages.
+
+    Args:
+        inner: the server.
+        every: pages whose number this divides are dead.
+    """
+
+    def __init__(self, inner: Server, every: int) -> None:
+        self.inner = inner
+        self._every = every
+
+    def on_arrival(self, now: float, page: Page) -> Reply:
+        """What the server says; 503 for a dead page."""
+        reply = self.inner.on_arrival(now, page)
+        return _broken(reply) if page.number % self._every == 0 else reply
+
+    def capacity(self, now: float) -> float:
+        """The server's, less one fetch of each dead page."""
+        return self.inner.capacity(now) * (1.0 - 1.0 / self._every)
+
+
+def _broken(reply: Reply) -> Reply:
+    return replace(reply, outcome=Outcome.REFUSED)

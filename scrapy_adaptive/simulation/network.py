@@ -1,0 +1,43 @@
+"""How long a message takes over the network, one way.
+
+All three take 25 ms on average, so that a round trip takes 50 ms.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+MEAN = 0.025
+"""Mean seconds of one way."""
+
+SIGMA = 0.35
+"""Standard deviation of the logarithm of a jittered delay."""
+
+ALPHA = 1.5
+"""Exponent of the tail of a heavy-tailed delay: its variance is infinite."""
+
+LEAST = 0.010
+"""Least seconds of a heavy-tailed delay."""
+
+NETWORKS = ("constant", "jittered", "heavy-tailed")
+
+
+def network(name: str, chance: random.Random) -> Callable[[], float]:
+    """The seconds of one way, drawn anew at each call.
+
+    Raises:
+        KeyError: there is no such network.
+    """
+
+    def constant() -> float:
+        return MEAN
+
+    def jittered() -> float:
+        return chance.lognormvariate(math.log(MEAN) - SIGMA**2 / 2, SIGMA)
+
+    def heavy_tailed() -> float:
+        return LEAST + (MEAN - LEAST) * (ALPHA - 1) / ALPHA * chance.paretovariate(ALPHA)
+
+    return {"constant": constant, "jittered": jittered, "heavy-tailed": heavy_tailed}[name]
