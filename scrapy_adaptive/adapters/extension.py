@@ -84,7 +84,7 @@ class AdaptiveThrottle:
             discount=settings.host_depth_discount,
             most=settings.max_slots,
         )
-        self._memory = Memory(settings.jobdir)
+        self._memory = Memory(settings.state_path)
         self._memory.recall(self.throttle.governor, time.monotonic())
         self.again = Again(
             self.throttle,
@@ -204,7 +204,7 @@ def one_line_errors() -> AbstractContextManager[None]:
 
 
 def make_governor(
-    settings: AdaptiveSettings, chance: Callable[[], float] = random.random
+    settings: AdaptiveSettings, chance: Callable[[], float] | None = None
 ) -> Governor:
     """The governor that these settings ask for; `chance` returns a number in [0, 1)."""
     return Governor(
@@ -217,6 +217,6 @@ def make_governor(
         ),
         global_rate=settings.global_rate,
         max_slots=settings.max_slots,
-        chance=chance,
+        chance=chance or random.random,
         ceiling=settings.ceiling,
     )

@@ -157,6 +157,7 @@ class Flights:
             latency=flight.latency if learns else None,
             may_lower=response is not None and response.status == 200,
             told=verdict.told,
+            quotas=verdict.quotas,
             page=self._page_of(request) if slot.suspects or not accepted else None,
         )
         flight.outcome = verdict.outcome

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.statscollectors import StatsCollector
 
+    from scrapy_adaptive.core.headers import Quota
+
     from .values import Classifier
 
 logger = logging.getLogger(__name__)
@@ -37,6 +39,8 @@ class Verdict:
 
     outcome: Outcome
     told: float | None = None
+    quotas: tuple[Quota, ...] = ()
+    """What its headers tell."""
 
 
 class Judge:
@@ -69,13 +73,13 @@ class Judge:
         hints = self._hints(response)
         status = response.status
         if status in self._refusal_codes:
-            return Verdict(Outcome.REFUSED, _told(hints))
+            return Verdict(Outcome.REFUSED, _told(hints), hints.quotas)
         if status == 403 and (hints.retry_after is not None or hints.exhausted):
-            return Verdict(Outcome.REFUSED, _told(hints))
+            return Verdict(Outcome.REFUSED, _told(hints), hints.quotas)
         if status < 500:
-            return Verdict(Outcome.ACCEPTED)
-        asks = hints.retry_after is not None
-        return Verdict(Outcome.REFUSED if asks else Outcome.FAILED, hints.retry_after)
+            return Verdict(Outcome.ACCEPTED, quotas=hints.quotas)
+        outcome = Outcome.FAILED if hints.retry_after is None else Outcome.REFUSED
+        return Verdict(outcome, hints.retry_after, hints.quotas)
 
     def by_body(self, response: Response, verdict: Verdict) -> Verdict:
         """The classifier's verdict on the decoded response; `verdict` where it has none."""
@@ -91,7 +95,7 @@ class Judge:
         if outcome is None or outcome is verdict.outcome:
             return verdict
         told = _told(self._hints(response)) if outcome is Outcome.REFUSED else None
-        return Verdict(outcome, told)
+        return Verdict(outcome, told, verdict.quotas)
 
     def _on_classifier_error(self, error: Exception, response: Response) -> None:
         self._stats.inc_value("adaptive/classifier_errors")

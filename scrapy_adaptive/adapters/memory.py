@@ -1,8 +1,9 @@
-"""What a job remembers of its slots from one run to the next.
+"""What a crawl remembers of its slots for the next one.
 
 Laws
 ----
-* A pause that still runs when the spider closes runs on in the next run of the same job.
+* A pause that still runs when the spider closes runs on in the next crawl.
+* What was learned of a site's limit is the next crawl's first guess, for a week.
 * Instants are saved in wall-clock seconds: the monotonic clock of a process ends with it.
 * A file that is damaged is ignored, with one warning.
 """
@@ -11,60 +12,89 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.core.breaker import Phase
+from scrapy_adaptive.core.facts import Learned
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor
 
 logger = logging.getLogger("scrapy_adaptive")
 
-FILE = "adaptive.json"
-"""Name of the file in the job's folder."""
+VERSION = 2
+"""Of what is written; version 1 had the pauses alone."""
 
-VERSION = 1
+STALE_AFTER = 7 * 86_400.0
+"""Seconds after which what was learned is no guess any more: a week."""
+
+NUMBERS = Learned._fields
 
 
 class Memory:
-    """The file in a job's folder.
+    """The file of one crawl.
 
     Args:
-        jobdir: the job's folder; without one nothing is remembered.
+        path: the file; None where nothing is remembered.
         wall_clock: seconds since the epoch.
     """
 
-    def __init__(self, jobdir: str | None, *, wall_clock: Callable[[], float] = time.time) -> None:
-        self._path = Path(jobdir, FILE) if jobdir else None
+    def __init__(self, path: Path | None, *, wall_clock: Callable[[], float] = time.time) -> None:
+        self._path = path
         self._wall_clock = wall_clock
+        self._known: dict[str, tuple[float, Learned]] = {}
+        """What the file had said, and when it was learned."""
 
     def recall(self, governor: Governor, now: float) -> None:
-        """Let the pauses that were saved run on; `now` is in monotonic seconds."""
+        """Let the saved pauses run on, and begin with what was learned; `now` is monotonic."""
         if self._path is None or not self._path.exists():
             return
         try:
-            pauses = _read(json.loads(self._path.read_text(encoding="utf-8")))
+            saved = _checked(json.loads(self._path.read_text(encoding="utf-8")))
         except (OSError, RecursionError, ValueError) as error:
             logger.warning("%s is ignored, it is damaged: %s", self._path, error)
             return
-        for key, until in pauses.items():
-            left = until - self._wall_clock()
-            if left > 0:
-                governor.slot(key, now).resume_pause(now, left)
+        wall = self._wall_clock()
+        self._known = {
+            key: (entry["at"], Learned(**{name: _from_json(entry[name]) for name in NUMBERS}))
+            for key, entry in saved.get("learned", {}).items()
+            if abs(wall - entry["at"]) <= STALE_AFTER
+        }
+        if self._known:
+            governor.recall({key: learned for key, (_, learned) in self._known.items()})
+            age = wall - min(at for at, _ in self._known.values())
+            logger.info(
+                "%d slots begin with what was learned up to %.1f hours ago (%s)",
+                len(self._known),
+                age / 3600.0,
+                self._path,
+            )
+        for key, until in saved["paused_until"].items():
+            if until > wall:
+                governor.slot(key, now).resume_pause(now, until - wall)
 
     def save(self, governor: Governor, now: float) -> None:
-        """Save the pauses that still run."""
+        """Save the pauses that still run, and what was learned."""
         if self._path is None:
             return
+        wall = self._wall_clock()
         pauses = {
-            slot.key: round(self._wall_clock() + slot.pause.until - now, 3)
+            slot.key: round(wall + slot.pause.until - now, 3)
             for slot in governor
             if slot.phase is not Phase.CLOSED and slot.pause.until > now
         }
-        text = json.dumps({"version": VERSION, "paused_until": pauses})
+        learned = {
+            key: {
+                "at": round(self._learned_at(key, found, wall), 3),
+                **{name: _to_json(value) for name, value in found._asdict().items()},
+            }
+            for key, found in governor.learned.items()
+        }
+        text = json.dumps({"version": VERSION, "paused_until": pauses, "learned": learned})
         fresh = self._path.with_suffix(".tmp")
         try:
             fresh.write_text(text, encoding="utf-8")
@@ -72,19 +102,52 @@ class Memory:
         except OSError as error:
             logger.warning("%s is not written: %s", self._path, error)
 
+    def _learned_at(self, key: str, learned: Learned, wall: float) -> float:
+        """When this was learned: a guess that nobody used does not get younger."""
+        at, known = self._known.get(key, (wall, None))
+        return at if known == learned else wall
 
-def _read(saved: Any) -> dict[str, float]:
-    """The pauses in a file: slot to wall-clock seconds.
+
+def _to_json(value: float) -> float | None:
+    return None if value == math.inf else value
+
+
+def _from_json(value: float | None) -> float:
+    return math.inf if value is None else float(value)
+
+
+def _checked(saved: Any) -> dict[str, Any]:
+    """The content of a file.
 
     Raises:
         ValueError: it is not what `Memory.save` writes.
     """
-    if not isinstance(saved, dict) or saved.get("version") != VERSION:
+    if not isinstance(saved, dict) or saved.get("version") not in (1, VERSION):
         raise ValueError(f"its version is not {VERSION}")
-    pauses = saved.get("paused_until")
-    if not isinstance(pauses, dict):
-        raise ValueError("paused_until is not a table of slots and instants")
-    for key, until in pauses.items():
-        if isinstance(until, bool) or not isinstance(until, (int, float)) or not abs(until) < 1e12:
+    for name in ("paused_until", "learned")[: saved["version"]]:
+        if not isinstance(saved.get(name), dict):
+            raise ValueError(f"{name} is not a table of slots")
+    for key, until in saved["paused_until"].items():
+        if not _is_number(until):
             raise ValueError(f"paused_until of {key!r} is {until!r}, not seconds since the epoch")
-    return pauses
+    for key, entry in saved.get("learned", {}).items():
+        if not isinstance(entry, dict) or not _is_learned(entry):
+            raise ValueError(f"learned of {key!r} is {entry!r}, not an instant and numbers")
+    return saved
+
+
+def _is_learned(entry: dict[str, Any]) -> bool:
+    infinite = {"refused_rate", "concurrency"}
+    numbers = all(
+        (entry.get(name) is None and name in infinite) or _is_positive(entry.get(name), name)
+        for name in NUMBERS
+    )
+    return numbers and _is_number(entry.get("at")) and set(entry) >= {"at", *NUMBERS}
+
+
+def _is_positive(value: Any, name: str) -> bool:
+    return _is_number(value) and (value > 0 or (value == 0 and name in ("price", "silence")))
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and abs(value) < 1e12

@@ -15,6 +15,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.core.governor import CEILINGS
@@ -30,6 +31,7 @@ from .values import (
     number,
     one_of,
     queue_class,
+    state_file,
     statuses,
     whole,
 )
@@ -75,6 +77,7 @@ class AdaptiveSettings:
     max_pause: float
     host_depth_discount: float
     fallback_priority_queue: Any
+    state_file: Path | None
     debug: bool
     log_interval: float
     limits: Limits
@@ -84,6 +87,16 @@ class AdaptiveSettings:
     robots_user_agent: str | None
     """Name under which robots.txt is read; None where it is not obeyed."""
 
+    @property
+    def state_path(self) -> Path | None:
+        """The file in which the crawl remembers what it learned; None where it does not."""
+        if self.state_file is not None or self.jobdir is None:
+            return self.state_file
+        return Path(self.jobdir, STATE_FILE)
+
+
+STATE_FILE = "adaptive.json"
+"""Name of that file in the job's folder."""
 
 _SECONDS = "a number of seconds, 0 or more"
 _SOME_SECONDS = "a number of seconds, more than 0"
@@ -213,6 +226,13 @@ SETTINGS: tuple[Setting, ...] = (
         "a priority queue class or its import path",
         queue_class,
         "What HostQueue stands for while ADAPTIVE_ENABLED is False.",
+    ),
+    Setting(
+        "ADAPTIVE_STATE_FILE",
+        None,
+        "the path of a file in a folder that exists",
+        state_file,
+        "Where crawls remember what they learned, if not in their JOBDIR.",
     ),
     Setting("ADAPTIVE_DEBUG", False, _SWITCH, boolean, "One log line per response."),
     Setting(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
@@ -103,3 +104,13 @@ def queue_class(value: Any) -> type:
     if not isinstance(found, type) or not (hasattr(found, "push") and hasattr(found, "pop")):
         raise TypeError(value)
     return found
+
+
+def state_file(value: Any) -> Path | None:
+    """Reads the path of a file that can be made: its folder exists, and it is no folder."""
+    if value is None or value == "":
+        return None
+    path = Path(value)
+    if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(value)
+    return path

@@ -94,6 +94,11 @@ class Caps:
         self._gap = RETEST
         return True
 
+    def recall(self, cap: float) -> None:
+        """Begin with the cap that an earlier crawl had found; infinity for none."""
+        if cap < math.inf:
+            self._set(cap)
+
     def _set(self, cap: float) -> None:
         self.cap = max(1, cap)
         self._served = 0

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from .facts import Learned
+
 if TYPE_CHECKING:
     from .facts import Permit, Recovery
 
@@ -48,6 +50,13 @@ class Ceiling(Protocol):
 
     def debt(self, now: float) -> float:
         """Seconds of silence that repay what was served beyond the pace."""
+
+    @property
+    def learned(self) -> Learned | None:
+        """What is worth remembering; None before anything is known."""
+
+    def recall(self, learned: Learned) -> None:
+        """Begin with a guess: what an earlier crawl had learned."""
 
     def on_sent(self, now: float, delay: float) -> None:
         """A request left at `now` while `delay` seconds was the least gap."""
@@ -117,6 +126,16 @@ class Aimd:
     def recheck(self) -> float:
         """One gap of the new rate, and some margin."""
         return GAPS / self.rate
+
+    @property
+    def learned(self) -> Learned | None:
+        """The rate, once anything was refused."""
+        return None if self.rate == float("inf") else Learned(self.rate)
+
+    def recall(self, learned: Learned) -> None:
+        """Begin at that rate."""
+        self.rate = max(SLOWEST, learned.rate)
+        self._step = self.rate / RECOVERY_COUNT
 
     def debt(self, now: float) -> float:
         """None: a cut is deep enough to repay it."""

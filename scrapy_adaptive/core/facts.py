@@ -12,7 +12,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from .headers import Quota
 
 Page: TypeAlias = Hashable
 """Identity of a request's page: its fingerprint in Scrapy."""
@@ -34,6 +37,8 @@ class Reason(Enum):
 
     DELAY = "delay"
     CONCURRENCY = "concurrency"
+    QUOTA = "quota spent"
+    """The site's own headers say that nothing is left until their reset."""
     PAUSED = "paused"
     PARKED = "parked"
     """The site itself asked for a pause longer than the user wants a crawl to sit through."""
@@ -98,6 +103,8 @@ class Answer:
     """Whether this latency may lower the delay: a status of 200, as in AutoThrottle."""
     told: float | None = None
     """Seconds of silence the site itself asked for."""
+    quotas: tuple[Quota, ...] = ()
+    """What the headers of the response tell of the site's quotas."""
     page: Page | None = None
     """Needed on a refusal or a failure, and while the slot suspects pages."""
 
@@ -119,6 +126,8 @@ class Permit:
     """Requests of the slot in flight when it left, itself included."""
     paced: bool = True
     """It left when the delay let it, not later: nothing else held it up."""
+    number: int = 0
+    """This is the nth request of the slot, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +153,18 @@ class Recovery(NamedTuple):
     """Seconds of the silence that the accepted probe outlasted."""
     told: bool
     """Whether the site itself said how long to wait."""
+
+
+class Learned(NamedTuple):
+    """What is worth remembering of a slot: a first guess for the next crawl."""
+
+    rate: float
+    """The rate that was held, 1/s."""
+    refused_rate: float = float("inf")
+    """The lowest rate that was refused, 1/s; infinity where none was."""
+    concurrency: float = float("inf")
+    """The learned limit on what is in flight."""
+    price: float = 0.0
+    """Pages that a refusal cost."""
+    silence: float = 0.0
+    """Seconds of the silence that worked when the first one had failed."""

@@ -18,7 +18,7 @@ from itertools import islice
 
 from .bucket import TokenBucket
 from .ceiling import Aimd, Ceiling
-from .facts import Answer, Decision, Event, Hold, Outcome, Permit, Reason, Wanted
+from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
 from .global_breaker import GlobalBreaker
 from .hold import Hold as HoldCeiling
 from .limits import Limits
@@ -101,6 +101,8 @@ class Governor:
         self._ceiling = CEILINGS[ceiling]
         self._slots: OrderedDict[str, Slot] = OrderedDict()
         self._forgotten_pauses = 0.0
+        self._learned: dict[str, Learned] = {}
+        """What is known of slots that are not there: the first guess when they are."""
 
     # Questions
 
@@ -123,10 +125,22 @@ class Governor:
         if slot is None:
             limits = self.limits_of(key)
             slot = self._slots[key] = Slot(key, limits, self._ceiling(limits), now)
+            if key in self._learned:
+                slot.recall(self._learned.pop(key))
             self._forget_idle(now)
         else:
             self._slots.move_to_end(key)
         return slot
+
+    def recall(self, learned: Mapping[str, Learned]) -> None:
+        """Begin these slots with what an earlier crawl had learned, as a guess."""
+        self._learned.update(learned)
+
+    @property
+    def learned(self) -> dict[str, Learned]:
+        """What is worth remembering, by slot; of the unused guesses too."""
+        found = {slot.key: slot.learned for slot in self}
+        return self._learned | {key: learned for key, learned in found.items() if learned}
 
     def ready_at(self, key: str, now: float) -> Hold | None:
         """Why nothing may be sent for this slot at `now`, and until when; None when it may."""
@@ -298,6 +312,11 @@ class Governor:
             if not self._slots[key].is_idle(now):
                 self._slots.move_to_end(key)
                 continue
-            self._forgotten_pauses += self._slots.pop(key).pause.seconds(now)
+            slot = self._slots.pop(key)
+            self._forgotten_pauses += slot.pause.seconds(now)
+            if slot.learned is not None:
+                self._learned[key] = slot.learned
+                if len(self._learned) > self._max_slots:
+                    del self._learned[next(iter(self._learned))]
             if len(self._slots) <= self._max_slots:
                 return

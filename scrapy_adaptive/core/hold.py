@@ -20,6 +20,7 @@ from .account import Account
 from .bracket import CLIMB, FAR, FIRST_CLIMB, NARROW, stage, step
 from .caps import Caps
 from .ceiling import GAPS, SLOWEST
+from .facts import Learned
 from .noise import LOOK, Look, Noise
 
 if TYPE_CHECKING:
@@ -206,6 +207,30 @@ class Hold:
             return 0.0
         owed = self._account.served / self.belief.lo
         return max(0.0, owed - self._busy - (now - self._refused_at))
+
+    @property
+    def learned(self) -> Learned | None:
+        """The bracket, and what a refusal costs; None before a rate was held."""
+        belief = self.belief
+        rate = max(belief.lo, belief.best)
+        if belief.is_start and belief.spacing >= KNOWN and belief.rate < math.inf:
+            rate = max(rate, 0.5 * belief.rate)
+        if not rate:
+            return None
+        if belief.hi < math.inf:
+            rate = min(rate, belief.hi)
+        return Learned(rate, belief.hi, self.caps.cap, belief.price)
+
+    def recall(self, learned: Learned) -> None:
+        """Begin at the rate that was held; it has to pass a stage before it is believed."""
+        self.belief.rate = max(SLOWEST, learned.rate)
+        self.caps.recall(learned.concurrency)
+        self._quiet = min(learned.silence, OUTLAST_MOST)
+        if learned.refused_rate < math.inf:
+            self.belief.hi = max(self.belief.rate, learned.refused_rate)
+            self.belief.price = max(PRICE, learned.price)
+            self.belief.is_start = False
+            self.belief.is_settled = True
 
     # Facts
 

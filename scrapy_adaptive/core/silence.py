@@ -66,6 +66,11 @@ class Silence:
         self._last = max(wait, BREATH)
         return self._last
 
+    def recall(self, worked: float) -> None:
+        """An earlier crawl had to be silent for so many seconds: the first wait is as long."""
+        self.worked = worked
+        self._failed_debts = CREDIT if worked else 0
+
     def lengthen(self, seconds: float) -> None:
         """The present wait turned out to be at least so long: a late refusal asked for it."""
         self._last = max(self._last, seconds)

@@ -17,9 +17,10 @@ from . import latency
 from .breaker import Phase, Signal
 from .bucket import JITTER_RATIO as GAP_JITTER_RATIO
 from .bucket import TokenBucket
-from .facts import Answer, Decision, Event, Hold, Outcome, Page, Permit, Reason, Wanted
+from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Page, Permit, Reason, Wanted
 from .failures import Failures
 from .pause import NEVER, Pause
+from .quotas import Quotas
 from .silence import BREATH, JITTER_RATIO, Silence
 from .slowness import Slowness
 from .suspects import Suspects
@@ -77,9 +78,11 @@ class Slot:
         self._recheck_at: float | None = None
         self._is_probing = False
         self._excused = False
-        """Whether the present pause is a broken page's: it cut nothing."""
+        """Whether the present pause is a broken page's, or an earlier run's: it cut nothing."""
         self._bucket = TokenBucket(limits.burst, now)
         self._silence = Silence()
+        self._quotas = Quotas()
+        self._sent_count = 0
         self._failures = Failures()
         is_auto = limits.target_concurrency == NEVER
         self.slowness = Slowness(1.0 if is_auto else NEVER)
@@ -104,7 +107,8 @@ class Slot:
     def delay(self) -> float:
         """Least seconds between two sends."""
         limits = self.limits.floor
-        return max(self.latency_delay, 1.0 / self.ceiling.rate, limits, self.crawl_delay)
+        quota = self._quotas.delay
+        return max(self.latency_delay, 1.0 / self.ceiling.rate, limits, self.crawl_delay, quota)
 
     @property
     def rate(self) -> float:
@@ -119,6 +123,7 @@ class Slot:
             "crawl-delay": self.crawl_delay,
             "floor": self.limits.floor,
             "latency": self.latency_delay,
+            "quota": self._quotas.delay,
         }
         return max(bounds, key=bounds.__getitem__)
 
@@ -154,6 +159,7 @@ class Slot:
 
     def hold(self, now: float) -> Hold | None:
         """Why nothing may be sent at `now`, and until when; None when a request may go."""
+        self._quotas.forget(now)
         hold = self._hold_beside(now, self.in_flight)
         if hold is None and now < (ready_at := self._bucket.ready_at(self.delay)):
             return Hold(ready_at, Reason.DELAY)
@@ -166,6 +172,7 @@ class Slot:
         robots.txt is awaited, those that would only wait behind it stay in the queue.
         """
         reserved = self.reserved
+        self._quotas.forget(now)
         hold = self._hold_beside(now, self.in_flight + reserved)
         if hold is not None:
             return hold
@@ -194,6 +201,8 @@ class Slot:
             return Hold(self._recheck_at, Reason.RECHECK)
         if busy >= self.places:
             return Hold(NEVER, Reason.CONCURRENCY)
+        if self._quotas.is_spent:
+            return Hold(self._quotas.until, Reason.QUOTA)
         return None
 
     def _room_at(self, delay: float) -> float:
@@ -237,6 +246,8 @@ class Slot:
         paced = now <= self._bucket.ready_at(delay) + max(PACED * delay, LAG)
         self._bucket.take(now, delay, chance)
         self.ceiling.on_sent(now, delay)
+        self._quotas.on_sent()
+        self._sent_count += 1
         self.in_flight += 1
         self._is_probing = self.phase is Phase.HALF_OPEN
         return Permit(
@@ -246,6 +257,7 @@ class Slot:
             recheck=recheck,
             level=self.in_flight,
             paced=paced,
+            number=self._sent_count,
         )
 
     def is_overtaken(self, permit: Permit) -> bool:
@@ -277,6 +289,8 @@ class Slot:
             self._learn(answer.latency, may_lower=answer.may_lower)
             if answer.may_lower and self.phase is Phase.CLOSED:
                 self.slowness.on_latency(now, permit.sent_at, answer.latency, permit.level)
+        if answer.quotas:
+            self._quotas.on_told(now, answer.quotas, self._sent_count - permit.number)
         if answer.outcome is Outcome.ACCEPTED:
             event, why = self._on_accepted(permit, answer, now)
         else:
@@ -284,9 +298,21 @@ class Slot:
         wait = max(0.0, self.pause.until - now) if self.phase is Phase.OPEN else 0.0
         return Decision(event, self.delay, self.delay - before, wait, why)
 
+    @property
+    def learned(self) -> Learned | None:
+        """What is worth remembering of this slot; None before anything is known."""
+        learned = self.ceiling.learned
+        return None if learned is None else learned._replace(silence=self._silence.worked)
+
+    def recall(self, learned: Learned) -> None:
+        """Begin with what an earlier crawl had learned, as a guess."""
+        self.ceiling.recall(learned)
+        self._silence.recall(learned.silence)
+
     def resume_pause(self, now: float, wait: float) -> None:
         """The site had asked an earlier run for a silence that is not over for `wait` seconds."""
         self.pause.begin(now, wait, told=wait)
+        self._excused = True
 
     def drain(self, now: float) -> float:
         """Empty the bucket; returns the tokens lost."""

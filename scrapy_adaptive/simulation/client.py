@@ -164,6 +164,7 @@ class Crawl:
             latency=latency,
             may_lower=accepted,
             told=None if accepted else told,
+            quotas=hints.quotas,
             page=page.number,
         )
         decision = self._governor.on_answer(permit, answer, self.now)

@@ -9,12 +9,19 @@ from typing import Any
 
 import pytest
 
-from scrapy_adaptive.adapters.memory import FILE, Memory
-from scrapy_adaptive.core.facts import Reason
+from scrapy_adaptive.adapters.memory import STALE_AFTER, Memory
+from scrapy_adaptive.adapters.settings import STATE_FILE as FILE
+from scrapy_adaptive.core.facts import Learned, Reason
 from tests.core.virtual import Virtual
 
 MIDNIGHT = 1_700_000_000.0
 """Wall-clock seconds at which the first run closes."""
+
+LEARNED = (
+    b'{"version": 2, "paused_until": {}, "learned": {"a": {"at": 1700000000.0, "rate": 5.0, '
+    b'"refused_rate": 5.1, "concurrency": null, "price": 8.0, "silence": 12.0}}}'
+)
+"""What a crawl leaves behind that has held 5/s."""
 
 DAMAGED = {
     "empty": b"",
@@ -23,7 +30,15 @@ DAMAGED = {
     "a list": b"[]",
     "null": b"null",
     "no version": b'{"paused_until": {}}',
-    "a later version": b'{"version": 2, "paused_until": {}}',
+    "a later version": b'{"version": 3, "paused_until": {}, "learned": {}}',
+    "nothing learned": b'{"version": 2, "paused_until": {}}',
+    "a rate alone": b'{"version": 2, "paused_until": {}, "learned": {"a": 5}}',
+    "no instant": LEARNED.replace(b'"at": 1700000000.0, ', b""),
+    "a rate of nothing": LEARNED.replace(b'"rate": 5.0', b'"rate": 0'),
+    "a negative silence": LEARNED.replace(b'"silence": 12.0', b'"silence": -1'),
+    "a price that is no number": LEARNED.replace(b'"price": 8.0', b'"price": "8"'),
+    "a price of null": LEARNED.replace(b'"price": 8.0', b'"price": null'),
+    "a number too few": LEARNED.replace(b', "silence": 12.0', b""),
     "no pauses": b'{"version": 1}',
     "a list of pauses": b'{"version": 1, "paused_until": []}',
     "words": b'{"version": 1, "paused_until": {"a": "tomorrow"}}',
@@ -41,7 +56,7 @@ DAMAGED = {
 
 def memory(folder: Path | None, wall: float = MIDNIGHT) -> Memory:
     """The file in that folder, at that time."""
-    return Memory(str(folder) if folder else None, wall_clock=lambda: wall)
+    return Memory(folder / FILE if folder else None, wall_clock=lambda: wall)
 
 
 def paused(**seconds: float) -> Virtual:
@@ -92,9 +107,10 @@ def test_a_pause_is_saved_again_by_a_run_that_did_not_see_its_end(tmp_path: Path
     crawl = paused(a=100.0)
     memory(tmp_path).save(crawl.governor, crawl.now)
     before = json.loads((tmp_path / FILE).read_text())
-    after = recalled(tmp_path, MIDNIGHT + 15)
-    after.wait(5)
-    memory(tmp_path, MIDNIGHT + 20).save(after.governor, after.now)
+    after = Virtual()
+    again = memory(tmp_path, MIDNIGHT + 15)
+    again.recall(after.governor, after.now)
+    again.save(after.governor, after.now)
     assert json.loads((tmp_path / FILE).read_text()) == before
 
 
@@ -182,3 +198,58 @@ def test_without_a_job_nothing_is_remembered(
     memory(None).recall(after.governor, after.now)
     assert len(after.governor) == 0
     assert not caplog.records
+
+
+FIVE = Learned(rate=5.0, refused_rate=5.1, price=8.0, silence=12.0)
+
+
+def test_what_was_learned_is_the_next_crawls_first_guess(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The rate, not the second that the slot would begin with; the log tells its age."""
+    (tmp_path / FILE).write_bytes(LEARNED)
+    with caplog.at_level(logging.INFO, "scrapy_adaptive"):
+        after = recalled(tmp_path, MIDNIGHT + 7200)
+    assert after.governor.learned == {"a": FIVE}
+    assert after.slot("a").ceiling.rate == 5.0
+    assert after.slot("b").ceiling.rate != 5.0
+    assert [record.getMessage() for record in caplog.records] == [
+        f"1 slots begin with what was learned up to 2.0 hours ago ({tmp_path / FILE})"
+    ]
+
+
+def test_a_guess_that_nobody_used_is_saved_again_and_gets_no_younger(tmp_path: Path) -> None:
+    """Its instant stays; one that was learned anew has the new one."""
+    (tmp_path / FILE).write_bytes(LEARNED)
+    after = Virtual(ceiling="hold")
+    again = memory(tmp_path, MIDNIGHT + 100)
+    again.recall(after.governor, after.now)
+    again.save(after.governor, after.now)
+    assert json.loads((tmp_path / FILE).read_bytes()) == json.loads(LEARNED)
+
+
+def test_a_stale_guess_is_forgotten(tmp_path: Path) -> None:
+    """After a week; a clock that went back by more is no better."""
+    (tmp_path / FILE).write_bytes(LEARNED)
+    assert recalled(tmp_path, MIDNIGHT + STALE_AFTER - 1).governor.learned
+    assert not recalled(tmp_path, MIDNIGHT + STALE_AFTER + 1).governor.learned
+    assert not recalled(tmp_path, MIDNIGHT - STALE_AFTER - 1).governor.learned
+
+
+def test_a_file_of_the_first_version_has_its_pauses(tmp_path: Path) -> None:
+    """It knew nothing of rates."""
+    (tmp_path / FILE).write_text(f'{{"version": 1, "paused_until": {{"a": {MIDNIGHT + 60}}}}}')
+    assert recalled(tmp_path, MIDNIGHT).why_held("a") is Reason.PAUSED
+
+
+def test_a_site_that_was_never_refused_is_remembered_too(tmp_path: Path) -> None:
+    """By the rate that was reached: the next crawl need not begin with one a second."""
+    crawl = Virtual(ceiling="hold")
+    for _ in range(200):
+        crawl.wait_out("a")
+        crawl.accept(crawl.send("a"), latency=0.01)
+    rate = crawl.slot("a").ceiling.rate
+    memory(tmp_path).save(crawl.governor, crawl.now)
+    learned = recalled(tmp_path, MIDNIGHT + 1).governor.learned["a"]
+    assert learned.refused_rate == float("inf")
+    assert 1.0 < learned.rate <= rate

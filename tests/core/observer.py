@@ -21,13 +21,13 @@ from scrapy_adaptive.core.facts import Permit
 from scrapy_adaptive.core.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.limits import Limits
-from scrapy_adaptive.core.slot import FORGET_AFTER, Slot
+from scrapy_adaptive.core.slot import DRAIN, FORGET_AFTER, Slot
 
 LIMITS = st.builds(
     Limits,
     start_delay=st.sampled_from([0.0, 0.1, 1.0]),
     max_delay=st.sampled_from([60.0, 60.0, 0.2]),
-    target_concurrency=st.sampled_from([1.0, 4.0]),
+    target_concurrency=st.sampled_from([1.0, 4.0, math.inf]),
     burst=st.sampled_from([1.0, 1.0, 2.5]),
     backoff_ratio=st.sampled_from([0.5, 0.8]),
     floor=st.sampled_from([0.0, 0.0, 0.3]),
@@ -46,6 +46,8 @@ class Seen:
     quiet_until: float = -math.inf
     """The furthest instant the site asked for, or a breath after its last refusal."""
     epoch_at: float = -math.inf
+    refused_at: float = -math.inf
+    """The latest refusal that the slot heard as one."""
     left_at: float = -math.inf
     """The last send, whether or not the slot was forgotten since."""
     sent_at: float = -math.inf
@@ -60,6 +62,7 @@ class Observer(RuleBasedStateMachine):
 
     @initialize(
         limits=LIMITS,
+        ceiling=st.sampled_from(["hold", "aimd"]),
         max_slots=st.integers(1, 3),
         global_slots=st.sampled_from([1, 2, 5]),
         cooldown=st.sampled_from([0.0, 5.0]),
@@ -69,6 +72,7 @@ class Observer(RuleBasedStateMachine):
     def begin(
         self,
         limits: Limits,
+        ceiling: str,
         max_slots: int,
         global_slots: int,
         cooldown: float,
@@ -77,6 +81,7 @@ class Observer(RuleBasedStateMachine):
     ) -> None:
         """Start a crawl."""
         self.now, self.limits, self.max_slots = 1000.0, limits, max_slots
+        self.cuts_at_once = ceiling == "aimd"
         self.cooldown, self.global_gap = cooldown, 1.0 / global_rate if global_rate else 0.0
         self.governor = Governor(
             limits,
@@ -84,6 +89,7 @@ class Observer(RuleBasedStateMachine):
             chance=itertools.cycle(chances).__next__,
             global_rate=global_rate,
             max_slots=max_slots,
+            ceiling=ceiling,
         )
         self.seen = {key: Seen() for key in "abcdef"}
         self.out: list[Permit] = []
@@ -104,11 +110,18 @@ class Observer(RuleBasedStateMachine):
         self.ended_last = self.out.pop(pick % len(self.out))
         return self.ended_last
 
+    def is_drained(self, key: str) -> bool:
+        """Whether all of that slot is back, or late enough to be no news any more."""
+        return not self.out_of(key) or self.now >= self.seen[key].refused_at + DRAIN
+
     def check_numbers(self, slot: Slot) -> None:
         """Neither negative nor NaN, and finite where it must be."""
         assert max(self.limits.floor, slot.crawl_delay) <= slot.delay < math.inf
         assert slot.rate > 0.0
         assert slot.ceiling.rate >= SLOWEST
+        assert 1.0 <= slot.places <= self.limits.concurrency
+        assert slot.ceiling.recheck >= 0.0
+        assert 0.0 <= slot.ceiling.debt(self.now) < math.inf
         assert 0.0 <= slot.tokens(self.now) <= slot.burst_tokens <= self.limits.burst
         assert 0.0 <= slot.pause.seconds(self.now) < math.inf
         assert 0.0 <= slot.pause.until < math.inf

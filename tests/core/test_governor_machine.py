@@ -27,6 +27,8 @@ LATENCIES = st.none() | st.sampled_from([0.0, 0.05, 2.0, 300.0])
 TOLD = st.none() | st.none() | st.sampled_from([0.0, 0.5, 30.0, 86_400.0])
 PAGES = st.sampled_from(["x", "x", "y", "z", None])
 SECONDS = st.sampled_from([0.0, 0.01, 0.3, 2.0, 20.0, 4000.0])
+THINKS = (Event.RECOVERED, Event.BROKEN, Event.LONE_FAILURE)
+"""After these the law that holds a limit may go slower; the other one has cut before."""
 
 
 class Crawl(Observer):
@@ -78,7 +80,7 @@ class Crawl(Observer):
         assert not any(other.doubted for other in mine)
         assert permit.probe == seen.paused
         if seen.paused:
-            assert not mine
+            assert self.is_drained(key)
             assert self.now >= seen.quiet_until
         if self.stopped:
             assert not self.out
@@ -131,19 +133,20 @@ class Crawl(Observer):
         assert self.limits.floor <= decision.delay < math.inf
         if decision.event is Event.TRIPPED:
             assert news, "a refusal sent before the epoch began cuts nothing"
-            most = self.limits.backoff_ratio * rate * (1.0 + 1e-9)
-            assert slot.ceiling.rate <= max(SLOWEST, most)
+            kept = self.limits.backoff_ratio if self.cuts_at_once else 1.0
+            assert slot.ceiling.rate <= max(SLOWEST, kept * rate * (1.0 + 1e-9))
             seen.epoch_at, seen.excusable = self.now, False
         else:
             seen.excusable |= decision.event is Event.BROKEN
-            assert slot.ceiling.rate >= rate
+            thinks = not self.cuts_at_once and decision.event in THINKS
+            assert slot.ceiling.rate >= rate or thinks
         assert outcome is not Outcome.REFUSED or slot.phase is not Phase.CLOSED
         if outcome is Outcome.ACCEPTED:
             assert (decision.event is Event.RECOVERED) == permit.probe
             seen.paused &= not permit.probe
             seen.excusable &= seen.paused
         elif slot.phase is not Phase.CLOSED and decision.event is not Event.LONE_FAILURE:
-            seen.paused = True
+            seen.paused, seen.refused_at = True, self.now
             silence = max(told or 0.0, BREATH)
             seen.quiet_until = max(seen.quiet_until, self.now + silence)
             assert decision.wait >= silence * (1.0 - 1e-9)
@@ -179,7 +182,8 @@ class Crawl(Observer):
         hold = self.governor.reserve(key, self.now)
         if hold is None:
             assert taken < self.limits.concurrency
-            assert not (seen.paused and (taken or self.now < seen.quiet_until))
+            assert not (seen.paused and self.now < seen.quiet_until)
+            assert not seen.paused or self.is_drained(key)
             slot = self.governor.slot(key, self.now)
             if seen.promised and slot.delay:
                 has_tokens = slot.tokens(self.now) >= seen.promised + 1 - 1e-9

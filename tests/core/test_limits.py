@@ -36,11 +36,25 @@ def test_a_number_out_of_its_range_is_refused_by_name_and_value(name: str, value
         limits_with(name, value)
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
+FINITE = [field.name for field in fields(Limits) if field.name != "target_concurrency"]
+
+
+@pytest.mark.parametrize("name", FINITE)
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_a_number_that_is_not_finite_is_refused(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=rf"^{name} = {value}: not a finite number$"):
         limits_with(name, value)
+
+
+def test_the_target_concurrency_alone_may_be_infinite() -> None:
+    """Latency itself then finds how many may be in flight."""
+    assert Limits(target_concurrency=float("inf")).target_concurrency == float("inf")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_a_target_concurrency_that_is_no_number_or_negative_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match=rf"^target_concurrency = {value}: "):
+        limits_with("target_concurrency", value)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_adaptive.core.facts import Recovery
 from scrapy_adaptive.core.silence import Silence
 from tests.core.virtual import STEADY
 
@@ -67,7 +68,7 @@ def test_a_silence_that_worked_is_tried_when_the_first_is_too_short() -> None:
     silence = Silence()
     silence.first(rate=0.5, told=None)
     assert silence.longer(rate=0.5, told=5.0) == 5.0
-    assert silence.on_recovered() == 5.0
+    assert silence.on_recovered() == Recovery(tries=1, waited=5.0, told=True)
     assert silence.worked == 5.0
     assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
     assert silence.longer(rate=0.5, told=None) == 5.0
@@ -89,13 +90,13 @@ def test_a_silence_that_a_late_refusal_lengthened_is_the_one_outlasted() -> None
     silence.first(rate=0.5, told=None)
     silence.lengthen(10.0)
     silence.lengthen(1.0)
-    assert silence.on_recovered() == 10.0
+    assert silence.on_recovered().waited == 10.0
 
 
 def test_a_first_silence_that_sufficed_is_not_remembered() -> None:
     silence = Silence()
     silence.first(rate=0.5, told=None)
-    assert silence.on_recovered() == pytest.approx(2.4)
+    assert silence.on_recovered() == Recovery(tries=0, waited=pytest.approx(2.4), told=False)
     assert silence.worked == 0.0
 
 

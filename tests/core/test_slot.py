@@ -39,7 +39,10 @@ class TestTrips:
     """Pain: everything stops until what is in flight is back and the wait is over."""
 
     def test_five_in_flight_at_a_trip_and_none_leaves_until_the_last_is_back(self) -> None:
-        """Without a delay one page a second is taken for accepted: 0.5/s, 2.4 s from t = 1."""
+        """Without a delay one page a second is taken for accepted: 0.5/s, 2.4 s from t = 1.
+
+        A response that does not come at all is waited for until t = 11.
+        """
         virtual = Virtual(UNPACED)
         first, *others = virtual.send_many(5)
         virtual.wait(1.0)
@@ -47,12 +50,45 @@ class TestTrips:
         assert (decision.event, decision.delay) == (Event.TRIPPED, 2.0)
         assert decision.wait == pytest.approx(2.4)
         for permit in others:
-            assert virtual.hold() == Hold(math.inf, Reason.IN_FLIGHT)
+            assert virtual.held_until(Reason.IN_FLIGHT) == 11.0
             virtual.wait(1.0)
             assert virtual.accept(permit).event is Event.ACCEPTED
         assert virtual.now == 5.0
         assert virtual.send().probe
         assert virtual.hold() == Hold(math.inf, Reason.PROBE)
+
+    def test_a_straggler_is_waited_for_ten_seconds_after_the_last_refusal(self) -> None:
+        """Refused at 1 s and 4 s; of what takes longer than 14 s there is no news any more."""
+        virtual = Virtual(UNPACED)
+        first, second, straggler = virtual.send_many(3)
+        virtual.wait(1.0)
+        virtual.refuse(first)
+        assert virtual.held_until(Reason.IN_FLIGHT) == 11.0
+        virtual.wait(3.0)
+        virtual.refuse(second)
+        assert virtual.held_until(Reason.IN_FLIGHT) == 14.0
+        virtual.wait_out()
+        assert virtual.send().probe
+        assert not straggler.ended
+
+    def test_a_straggler_is_not_waited_for_longer_than_the_silence_lasts(self) -> None:
+        """The site asked for a minute: a response that takes longer does not prolong it."""
+        virtual = Virtual(UNPACED)
+        first, _ = virtual.send_many(2)
+        virtual.wait(1.0)
+        virtual.refuse(first, told=60.0)
+        virtual.wait_out()
+        assert virtual.now == 61.0
+
+    def test_a_straggler_that_is_served_while_the_probe_is_out_ends_no_pause(self) -> None:
+        virtual = Virtual(UNPACED)
+        first, straggler = virtual.send_many(2)
+        virtual.refuse(first)
+        virtual.wait_out()
+        probe = virtual.send()
+        assert virtual.accept(straggler).event is Event.ACCEPTED
+        assert virtual.hold() == Hold(math.inf, Reason.PROBE)
+        assert virtual.accept(probe).event is Event.RECOVERED
 
     def test_all_back_before_the_wait_is_over_leaves_the_wait(self) -> None:
         virtual = Virtual(UNPACED)

@@ -3,7 +3,7 @@
 import pytest
 
 from scrapy_adaptive.core.breaker import Phase
-from scrapy_adaptive.core.facts import Event, Hold, Reason, Wanted
+from scrapy_adaptive.core.facts import Event, Reason, Wanted
 from scrapy_adaptive.core.limits import Limits
 from tests.core.virtual import Virtual
 
@@ -34,18 +34,52 @@ def rechecked(virtual: Virtual, *, page: str, accepted: bool) -> Event:
 
 
 class TestRechecks:
-    """An isolated refusal: after the same silence again, the page itself is asked."""
+    """An isolated refusal: after one more silence the page itself is asked."""
 
-    def test_a_recheck_waits_as_long_as_the_probe_did(self, suspecting: Virtual) -> None:
-        """2.4 s from the probe's acceptance at 2.8 s."""
+    def test_a_recheck_waits_a_gap_and_a_fifth(self, suspecting: Virtual) -> None:
+        """2.4 s at 0.5/s, from the probe's acceptance at 2.8 s."""
         assert suspecting.held_until(Reason.RECHECK) == pytest.approx(5.2)
         assert suspecting.slot().wanted is Wanted.SUSPECTED
 
-    def test_a_recheck_waits_twelve_seconds_at_most(self) -> None:
+    def test_a_first_silence_that_the_site_asked_for_is_not_repeated(self) -> None:
+        """600 s were told, and sufficed; 2.4 s at 0.5/s are enough to ask the page again."""
         virtual = Virtual(PACED)
         virtual.refuse(virtual.send(), page="x", told=600.0)
         virtual.fetch(page="y")
-        assert virtual.hold() == Hold(612.0, Reason.RECHECK)
+        assert virtual.held_until(Reason.RECHECK) == pytest.approx(602.4)
+
+    def test_a_recheck_waits_as_long_as_the_probe_that_was_not_the_first(self) -> None:
+        """Refused at 0 s and, as a probe, at 2.4 s with 7 s to wait: 7 s again from 9.4 s."""
+        virtual = Virtual(PACED)
+        virtual.refuse(virtual.send(), page="x")
+        virtual.wait_out()
+        virtual.refuse(virtual.send(), page="x", told=7.0)
+        virtual.fetch(page="y")
+        assert virtual.now == pytest.approx(9.4)
+        assert virtual.held_until(Reason.RECHECK) == pytest.approx(16.4)
+
+    def test_a_recheck_waits_twelve_seconds_at_most(self) -> None:
+        """Refused twice, the second time with 600 s to wait: 12 s from 602.4 s."""
+        virtual = Virtual(PACED)
+        virtual.refuse(virtual.send(), page="x")
+        virtual.wait_out()
+        virtual.refuse(virtual.send(), page="x", told=600.0)
+        virtual.fetch(page="y")
+        assert virtual.held_until(Reason.RECHECK) == pytest.approx(614.4)
+
+    def test_a_recheck_asks_for_the_sole_page_and_not_for_those_refused_before(self) -> None:
+        """v and w were refused together; x alone after them."""
+        virtual = Virtual(Limits(start_delay=0.0))
+        for page, permit in zip("vw", virtual.send_many(2), strict=True):
+            virtual.refuse(permit, page=page)
+        assert virtual.slot().is_suspect("v")
+        virtual.fetch(page="y")
+        virtual.wait_out()
+        virtual.refuse(virtual.send(), page="x")
+        assert [virtual.slot().is_suspect(page) for page in "vwxy"] == [True, True, True, False]
+        virtual.fetch(page="y")
+        assert virtual.slot().wanted is Wanted.SUSPECTED
+        assert [virtual.slot().is_suspect(page) for page in "vwxy"] == [False, False, True, False]
 
     def test_a_suspect_refused_at_its_recheck_is_broken_and_the_cut_is_taken_back(
         self, suspecting: Virtual

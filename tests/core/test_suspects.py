@@ -83,7 +83,45 @@ def test_another_epoch_makes_a_broken_page_innocent_again(suspects: Suspects) ->
     broken(suspects, "a", recheck=True)
     suspects.on_epoch()
     suspects.on_refused("b")
+    assert not broken(suspects, "a")
+
+
+def test_a_broken_page_that_is_doubted_is_no_good_probe(suspects: Suspects) -> None:
+    broken(suspects, "a", recheck=True)
+    suspects.on_epoch()
+    assert "a" in suspects
+
+
+def test_a_broken_page_survives_the_epoch_of_another_broken_page(suspects: Suspects) -> None:
+    """The epoch was page b's fault alone, so nothing speaks for page a any more."""
+    broken(suspects, "a", recheck=True)
+    suspects.on_epoch()
+    suspects.on_refused("b")
+    assert broken(suspects, "b", recheck=True)
+    suspects.on_pardon()
+    assert broken(suspects, "a")
+    assert broken(suspects, "b")
+
+
+def test_a_broken_page_that_is_served_in_the_epoch_of_another_is_innocent(
+    suspects: Suspects,
+) -> None:
+    broken(suspects, "a", recheck=True)
+    suspects.on_epoch()
+    suspects.on_refused("b")
+    suspects.on_accepted("a")
+    suspects.on_pardon()
     assert "a" not in suspects
+
+
+def test_two_epochs_of_the_pace_make_a_broken_page_innocent_for_good(suspects: Suspects) -> None:
+    """A pardon of the second epoch gives back only what was broken when that one began."""
+    broken(suspects, "a", recheck=True)
+    suspects.on_epoch()
+    suspects.on_refused("b")
+    suspects.on_epoch()
+    suspects.on_refused("c")
+    suspects.on_pardon()
     assert not broken(suspects, "a")
 
 

@@ -41,6 +41,8 @@ class Virtual:
         global_rate: sends a second over all slots; 0 sets no bound.
         max_slots: most slots remembered.
         chance: the number in [0, 1) behind every jitter.
+        ceiling: name of the law that learns a slot's limit. AIMD by default: its cuts are at once
+            and easily worked by hand, so stories of pauses and pages are told with it.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Virtual:
         global_rate: float = 0.0,
         max_slots: int = 10_000,
         chance: float = 0.0,
+        ceiling: str = "aimd",
     ) -> None:
         self.now = 0.0
         self.governor = Governor(
@@ -63,6 +66,7 @@ class Virtual:
             slot_limits=slot_limits,
             global_rate=global_rate,
             max_slots=max_slots,
+            ceiling=ceiling,
         )
 
     def slot(self, key: str = "a") -> Slot:

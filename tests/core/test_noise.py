@@ -1,0 +1,187 @@
+"""Noise: refusals that come whatever the rate, and how they are told from a limit."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_adaptive.core.noise import Look, Noise, excess
+from tests.core.virtual import STEADY
+
+
+@pytest.fixture
+def noise() -> Noise:
+    """A look has shown that 4 of 800 requests were refused by chance: one in 200."""
+    noise = Noise()
+    noise.on_found(4, 800)
+    return noise
+
+
+def served(noise: Noise, count: int) -> None:
+    """So many requests in a row are served."""
+    for _ in range(count):
+        noise.on_served()
+
+
+class TestExcess:
+    """How much more likely refusals are if something besides noise causes them."""
+
+    @pytest.mark.parametrize(
+        ("found", "expected", "ratio"),
+        [
+            pytest.param(1, 1.0, 0.0, id="as many as expected"),
+            pytest.param(1, 3.0, 0.0, id="fewer"),
+            pytest.param(2, 1.0, 0.3863, id="2 ln 2 - 1"),
+            pytest.param(3, 1.0, 1.2958, id="3 ln 3 - 2"),
+            pytest.param(4, 1.0, 2.5452, id="4 ln 4 - 3"),
+        ],
+    )
+    def test_by_hand(self, found: int, expected: float, ratio: float) -> None:
+        assert excess(found, expected) == pytest.approx(ratio, abs=1e-4)
+
+    @STEADY
+    @given(st.integers(1, 100), st.floats(1e-3, 100.0))
+    def test_more_refusals_are_never_less_evidence(self, found: int, expected: float) -> None:
+        assert 0.0 <= excess(found, expected) <= excess(found + 1, expected)
+
+
+class TestClusters:
+    """Once noise is known, only refusals that cluster mean anything."""
+
+    def test_before_noise_is_known_every_refusal_means_something(self) -> None:
+        noise = Noise()
+        served(noise, 10_000)
+        assert not noise.on_refused()
+        assert noise.ratio == 0.0
+
+    def test_a_lone_refusal_is_explained(self, noise: Noise) -> None:
+        """One in 200 is just what is expected."""
+        assert noise.ratio == pytest.approx(0.005)
+        served(noise, 200)
+        assert noise.on_refused()
+
+    def test_three_in_two_hundred_are_explained_and_four_are_not(self, noise: Noise) -> None:
+        """3 ln 3 - 2 = 1.3, but 4 ln 4 - 3 = 2.55."""
+        served(noise, 200)
+        assert [noise.on_refused() for _ in range(4)] == [True, True, True, False]
+
+    @pytest.mark.parametrize(("count", "explained"), [(6, False), (7, True)])
+    def test_a_refusal_soon_after_a_change_of_the_rate_is_its_own(
+        self, noise: Noise, count: int, explained: bool
+    ) -> None:
+        """After 6 pages ln(1/.03) - .97 = 2.54; after 7 ln(1/.035) - .965 = 2.39."""
+        served(noise, 500)
+        noise.on_rate()
+        served(noise, count)
+        assert noise.on_refused() is explained
+
+    def test_what_noise_does_not_explain_is_counted(self, noise: Noise) -> None:
+        """Three in 200 where one was expected: two too many, 3 of 203."""
+        served(noise, 200)
+        for _ in range(3):
+            noise.on_refused()
+        assert noise.unexpected == pytest.approx(2.0)
+        assert noise.found == pytest.approx(0.014778, abs=1e-6)
+
+
+class TestEstimate:
+    """The share is learned where the rate has passed."""
+
+    def test_a_rate_that_passed_tells_how_often_noise_refuses(self, noise: Noise) -> None:
+        """4 of 800 before, 3 of 200 now: 7 of 1000."""
+        served(noise, 200)
+        for _ in range(3):
+            noise.on_refused()
+        noise.on_rate(passed=True)
+        assert noise.ratio == pytest.approx(0.007)
+
+    def test_a_rate_that_was_refused_tells_nothing_of_it(self, noise: Noise) -> None:
+        served(noise, 200)
+        noise.on_refused()
+        noise.on_rate()
+        assert noise.ratio == pytest.approx(0.005)
+
+    def test_older_requests_fade(self, noise: Noise) -> None:
+        """20 of 4100 become 10 of 2050; 10 of 950 more make 20 of 3000."""
+        served(noise, 1700)
+        for _ in range(8):
+            noise.on_refused()
+        served(noise, 1600)
+        for _ in range(8):
+            noise.on_refused()
+        noise.on_rate(passed=True)
+        assert noise.ratio == pytest.approx(20 / 4100)
+        served(noise, 950)
+        for _ in range(10):
+            noise.on_refused()
+        noise.on_rate(passed=True)
+        assert noise.ratio == pytest.approx(20 / 3000)
+
+    def test_ten_spacings_without_a_refusal_and_noise_is_forgotten(self, noise: Noise) -> None:
+        """One in 200: 2000 pages are not enough, one more is."""
+        served(noise, 2000)
+        assert noise.ratio > 0.0
+        served(noise, 1)
+        assert noise.ratio == 0.0
+
+    def test_a_refusal_starts_the_forgetting_anew(self, noise: Noise) -> None:
+        for _ in range(2):
+            served(noise, 1500)
+            noise.on_refused()
+        assert noise.ratio > 0.0
+
+    def test_noise_that_was_forgotten_is_not_learned_from_a_rate_that_passes(
+        self, noise: Noise
+    ) -> None:
+        served(noise, 2001)
+        noise.on_refused()
+        noise.on_rate(passed=True)
+        assert noise.ratio == 0.0
+
+
+class TestLooks:
+    """Would refusals come more often at a rate 15 % faster? A limit would refuse 13 % of them."""
+
+    def test_sixteen_pages_without_a_refusal_are_noise(self) -> None:
+        """Each tells .1304 - .004 = .1264: 15 make 1.90, 16 make 2.02."""
+        look = Look(0.004, saved=0.0, faster=1.15)
+        assert [look.on_served() for _ in range(16)] == [False] * 15 + [True]
+
+    def test_a_refusal_early_on_is_the_rates(self) -> None:
+        """ln(.1304 / .004) = 3.5."""
+        look = Look(0.004, saved=0.0, faster=1.15)
+        look.on_served()
+        assert look.on_refused()
+
+    def test_what_was_saved_up_in_the_pause_proves_nothing(self) -> None:
+        """Three pages last for 3 / .15 = 20 at a rate 15 % above; then the 16 begin."""
+        look = Look(0.004, saved=3.0, faster=1.15)
+        assert [look.on_served() for _ in range(36)] == [False] * 35 + [True]
+
+    def test_a_refusal_before_that_is_spent_is_the_rates(self) -> None:
+        look = Look(0.02, saved=3.0, faster=1.15)
+        for _ in range(15):
+            look.on_served()
+        assert look.on_refused()
+
+    def test_a_refusal_after_many_pages_may_be_noise_still(self) -> None:
+        """At 2 % noise: 10 · -.1104 + ln 6.52 = .77 is no proof; 26 pages more are one."""
+        look = Look(0.02, saved=0.0, faster=1.15)
+        assert not any(look.on_served() for _ in range(10))
+        assert not look.on_refused()
+        assert [look.on_served() for _ in range(26)] == [False] * 25 + [True]
+
+    def test_a_second_refusal_soon_after_is_the_rates(self) -> None:
+        look = Look(0.02, saved=0.0, faster=1.15)
+        for _ in range(10):
+            look.on_served()
+        assert [look.on_refused() for _ in range(2)] == [False, True]
+
+    def test_more_than_two_percent_is_never_taken_for_noise(self) -> None:
+        """One in five refused: a page served tells as much as at 2 %, so 19 are needed."""
+        look = Look(0.2, saved=0.0, faster=1.15)
+        assert [look.on_served() for _ in range(19)] == [False] * 18 + [True]
+
+    def test_twice_as_fast_is_told_sooner(self) -> None:
+        """A limit would refuse a half: five pages tell .496 each."""
+        look = Look(0.004, saved=0.0, faster=2.0)
+        assert [look.on_served() for _ in range(5)] == [False] * 4 + [True]
