@@ -81,6 +81,9 @@ class Ceiling(Protocol):
     def on_pardon(self, now: float) -> None:
         """The last epoch was a broken page's fault: its cut is taken back."""
 
+    def on_acquittal(self, now: float) -> None:
+        """The epochs of late were those of one class of pages: so is their lid."""
+
 
 class Aimd:
     """Additive increase, multiplicative decrease of the rate.
@@ -173,3 +176,7 @@ class Aimd:
     def on_pardon(self, now: float) -> None:
         """Take the last cut back."""
         self.rate, self._step = self._pardon
+
+    def on_acquittal(self, now: float) -> None:
+        """Take the last cut back; there is no lid."""
+        self.on_pardon(now)

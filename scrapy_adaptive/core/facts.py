@@ -107,6 +107,8 @@ class Answer:
     """What the headers of the response tell of the site's quotas."""
     page: Page | None = None
     """Needed on a refusal or a failure, and while the slot suspects pages."""
+    kind: str | None = None
+    """Class of the page. Needed on a refusal, and while the slot counts classes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -128,6 +130,8 @@ class Permit:
     """It left when the delay let it, not later: nothing else held it up."""
     number: int = 0
     """This is the nth request of the slot, from 1."""
+    host: Permit | None = None
+    """That of the host's slot, taken with the permit of a class's."""
 
 
 @dataclass(frozen=True, slots=True)

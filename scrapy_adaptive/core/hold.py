@@ -297,6 +297,19 @@ class Hold:
         self.belief, self._account, self._look = self._pardon
         self._pardon = (copy(self.belief), copy(self._account), self._look)
 
+    def on_acquittal(self, now: float) -> None:
+        """The epochs of late were one class's: void the lid, and what else they taught."""
+        self.on_pardon(now)
+        self.noise = Noise()
+        self._look = None
+        self._quiet = 0.0
+        self.belief.cuts = 0
+        self.belief.is_trial = False
+        self.belief.price = PRICE
+        self.belief.hi = math.inf
+        self.belief.climb = FIRST_CLIMB / 2.0
+        self._move(now, self.belief.rate)
+
     # Up
 
     @property

@@ -27,6 +27,7 @@ from .suspects import Suspects
 
 if TYPE_CHECKING:
     from .ceiling import Ceiling
+    from .classes import Classes
     from .limits import Limits
 
 DRAIN = 10.0
@@ -70,6 +71,8 @@ class Slot:
         self.crawl_delay = 0.0
         """Seconds between sends that the site's robots.txt asks for."""
         self.suspects = Suspects()
+        self.classes: Classes | None = None
+        """Which classes of pages are refused; None before the first refusal."""
         self.latency_delay = max(limits.floor, limits.start_delay)
         self.is_new = True
         """Whether nothing was sent yet."""
@@ -314,6 +317,12 @@ class Slot:
         self.pause.begin(now, wait, told=wait)
         self._excused = True
 
+    def acquit(self, now: float) -> None:
+        """The present epoch is that of a class of pages, which has a slot of its own from here."""
+        self.suspects.on_pardon()
+        self.ceiling.on_acquittal(now)
+        self._excused = True
+
     def drain(self, now: float) -> float:
         """Empty the bucket; returns the tokens lost."""
         return self._bucket.drain(now, self.delay)
@@ -392,7 +401,8 @@ class Slot:
             wait = self._silence.first(
                 rate=self.rate, told=answer.told, debt=self.ceiling.debt(now)
             )
-            event, why = Event.TRIPPED, f"{what} at {rate:.3g}/s, {self.rate:.3g}/s from here"
+            cut = f", {self.rate:.3g}/s from here" if self.rate < rate else ""
+            event, why = Event.TRIPPED, f"{what} at {rate:.3g}/s{cut}"
         suspects.on_refused(answer.page)
         self.ceiling.on_refused()
         self._pause(now, wait, chance, answer)

@@ -70,6 +70,7 @@ def test_a_page_refused_too_often_is_handed_to_retry_middleware(
         {
             **QUICK,
             "ADAPTIVE_MAX_REFUSALS": REFUSALS,
+            "ADAPTIVE_CEILING": "aimd",
             "ADAPTIVE_BACKOFF_RATIO": 0.9,
             "RETRY_TIMES": 1,
         },
@@ -109,7 +110,7 @@ def test_a_lost_connection_that_counts_as_pain_spends_no_retry(
     """A host that has answered drops every page once."""
     site = origin(lambda visit: Answer(drop=visit.path != "/0" and visit.count == 1, delay=0.1))
     urls = [f"{site.url}/{n}" for n in range(7)]
-    settings = {**QUICK, "RETRY_TIMES": 1}
+    settings = {**QUICK, "ADAPTIVE_CEILING": "aimd", "RETRY_TIMES": 1}
     done = crawl(MetaSpider, settings, arguments={"urls": urls})
     assert Counter(item["url"] for item in done.items) == Counter(urls)
     assert done.stats["adaptive/requeued"] >= 3

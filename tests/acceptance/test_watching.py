@@ -125,6 +125,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
                 "ADAPTIVE_DEBUG": True,
                 "ADAPTIVE_LOG_INTERVAL": 0.5,
                 "ADAPTIVE_START_DELAY": 0.05,
+                "ADAPTIVE_CEILING": "aimd",
                 "ADAPTIVE_TARGET_CONCURRENCY": 2,
                 "ADAPTIVE_GLOBAL_TRIP_SLOTS": 1,
                 "ADAPTIVE_GLOBAL_COOLDOWN": 0.1,

@@ -66,6 +66,20 @@ BAD: dict[str, Cases] = {
         INFINITE: ([429, math.inf],),
         RANGE: ([399], [1000]),
     },
+    "ADAPTIVE_CEILING": {
+        TYPE: (3, ["hold"], True),
+        NEGATIVE: (-1,),
+        NAN: (math.nan,),
+        INFINITE: (math.inf,),
+        RANGE: ("cubic", "Hold", ""),
+    },
+    "ADAPTIVE_STATE_FILE": {
+        TYPE: (3, ["state.json"], True),
+        NEGATIVE: (-1,),
+        NAN: (math.nan,),
+        INFINITE: (math.inf,),
+        RANGE: ("/no/such/folder/state.json", "/"),
+    },
     "ADAPTIVE_BACKOFF_RATIO": {**NUMBER, RANGE: (0, 1, 1.5)},
     "ADAPTIVE_MAX_REFUSALS": WHOLE,
     "ADAPTIVE_CLASSIFIER": {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from scrapy.statscollectors import MemoryStatsCollector, StatsCollector
 
 from scrapy_adaptive import Outcome
 from scrapy_adaptive.adapters.judge import Judge, Verdict
+from scrapy_adaptive.core.headers import Quota
 
 ACCEPTED, REFUSED, FAILED = Outcome.ACCEPTED, Outcome.REFUSED, Outcome.FAILED
 
@@ -88,7 +90,16 @@ def test_status_and_headers_make_a_verdict(
     status: int, headers: dict[str, str], verdict: Verdict, judge: Callable[..., Judge]
 ) -> None:
     """And the silence that was asked for: Retry-After, else the reset of a spent quota."""
-    assert judge().by_status(respond(status, headers)) == verdict
+    assert replace(judge().by_status(respond(status, headers)), quotas=()) == verdict
+
+
+@pytest.mark.parametrize("status", [200, 403, 429, 500])
+def test_a_verdict_tells_the_quotas_of_its_headers(
+    status: int, judge: Callable[..., Judge]
+) -> None:
+    """Whatever the status: the pace goes by them."""
+    assert judge().by_status(respond(status, LEFT)).quotas == (Quota(4, 30.0),)
+    assert judge().by_status(respond(status, {})).quotas == ()
 
 
 def test_of_several_waits_the_longest_is_kept(judge: Callable[..., Judge]) -> None:
@@ -127,7 +138,8 @@ def test_a_refusal_that_only_the_classifier_saw_keeps_its_silence(
     """A captcha under a 200 may name a wait too."""
     own = judge(lambda response: REFUSED if "captcha" in response.text else None)
     response = respond(200, headers, "<p>captcha</p>")
-    assert own.by_body(response, own.by_status(response)) == Verdict(REFUSED, told)
+    verdict = own.by_body(response, own.by_status(response))
+    assert replace(verdict, quotas=()) == Verdict(REFUSED, told)
 
 
 def test_an_acceptance_by_the_classifier_asks_for_no_silence(judge: Callable[..., Judge]) -> None:

@@ -1,8 +1,12 @@
 """Old wounds kept visible: counter-examples that were found once, each in its shortest form."""
 
+import math
+from copy import copy
+
 import pytest
 
-from scrapy_adaptive.core.facts import Event, Hold, Reason
+from scrapy_adaptive.core.facts import Event, Hold, Permit, Reason
+from scrapy_adaptive.core.hold import Hold as HoldCeiling
 from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.silence import BREATH, Silence
 from tests.core.virtual import Virtual
@@ -154,6 +158,76 @@ class TestBrokenPages:
         assert (decision.event, decision.delay_change) == (Event.PROBE_REFUSED, 0.0)
 
 
+class TestStragglers:
+    """What was in flight when a pause began may be refused when it is over: no news."""
+
+    @pytest.fixture
+    def probing(self) -> tuple[Virtual, Permit, Permit]:
+        """Refused at 0.1 s; the probe left at 10.1 s, beside a straggler of 0 s."""
+        virtual = Virtual(UNPACED)
+        refused, straggler = virtual.send_many(2)
+        virtual.wait(0.1)
+        virtual.refuse(refused)
+        virtual.wait_out()
+        return virtual, virtual.send(), straggler
+
+    @pytest.mark.xfail(reason="the probe ends the pause in the ceiling only", strict=True)
+    def test_a_probe_accepted_after_a_stragglers_refusal_ends_no_pause(
+        self, probing: tuple[Virtual, Permit, Permit]
+    ) -> None:
+        """The pause goes on, and each of its seconds counts once."""
+        virtual, probe, straggler = probing
+        virtual.refuse(straggler, told=5.0)
+        assert virtual.accept(probe).event is Event.ACCEPTED
+        assert virtual.slot().pause.seconds(virtual.now) == pytest.approx(10.0)
+
+    @pytest.mark.xfail(reason="the end of any probe makes room for the next", strict=True)
+    def test_the_end_of_an_older_probe_makes_no_room_beside_the_present_one(
+        self, probing: tuple[Virtual, Permit, Permit]
+    ) -> None:
+        virtual, older, straggler = probing
+        virtual.refuse(straggler)
+        virtual.wait_out()
+        assert virtual.send().probe
+        virtual.accept(older)
+        assert virtual.hold() == Hold(math.inf, Reason.PROBE)
+
+    @pytest.mark.xfail(reason="an epoch without pain is thought over", strict=True)
+    def test_a_straggler_refused_after_the_recovery_changes_no_rate(self) -> None:
+        virtual = Virtual(Limits(start_delay=0.1, concurrency=8), ceiling="hold")
+        straggler = virtual.send()
+        virtual.fetch(50)
+        for _ in range(2):
+            virtual.wait_out()
+            virtual.refuse(virtual.send())
+            virtual.fetch()
+        virtual.fetch(400)
+        ceiling = virtual.slot().ceiling
+        assert isinstance(ceiling, HoldCeiling)
+        before = copy(ceiling.belief)
+        assert virtual.refuse(straggler).event is Event.LATE
+        virtual.fetch()
+        after = ceiling.belief
+        assert (after.rate, after.lo, after.hi, after.price) == (
+            *(before.rate, before.lo, before.hi),
+            before.price,
+        )
+
+
+class TestEarlierRuns:
+    """A pause of an earlier run has no epoch in this one."""
+
+    @pytest.mark.parametrize("start_delay", [0.0, 1.0])
+    def test_the_probe_after_it_teaches_no_rate(self, start_delay: float) -> None:
+        virtual = Virtual(Limits(start_delay=start_delay), ceiling="hold")
+        virtual.wait(1000.0)
+        rate = virtual.slot().ceiling.rate
+        virtual.slot().resume_pause(virtual.now, 30.0)
+        virtual.wait_out()
+        assert virtual.accept(virtual.send()).event is Event.RECOVERED
+        assert virtual.slot().ceiling.rate == rate
+
+
 class TestPermits:
     """A permit ends once, and a place is promised once."""
 
@@ -172,6 +246,16 @@ class TestPermits:
         virtual.accept(permit)
         virtual.governor.on_doubt(permit)
         assert virtual.hold() is None
+
+    @pytest.mark.xfail(reason="promises are no longer waited for after ten seconds", strict=True)
+    def test_one_place_is_promised_for_a_probe_however_long_the_silence_was(self) -> None:
+        """60 s were told; a second place is not free 3 s later, when the first is promised."""
+        virtual = Virtual(PACED)
+        virtual.refuse(virtual.send(), told=60.0)
+        virtual.wait_out()
+        assert virtual.governor.reserve("a", virtual.now) is None
+        virtual.wait(3.0)
+        assert virtual.governor.reserve("a", virtual.now) is not None
 
     def test_one_token_is_promised_to_one_queued_request(self) -> None:
         virtual = Virtual(Limits(start_delay=60.0))

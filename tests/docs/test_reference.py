@@ -24,6 +24,8 @@ SECTION = re.compile(r"^\.\. setting:: (\w+)\n\n\1\n-+\n\n((?::\w+: .*\n)+)\n", 
 FIELD = re.compile(r":(\w+): (.*)")
 WITHOUT_UNIT = {
     "ADAPTIVE_ENABLED",
+    "ADAPTIVE_CEILING",
+    "ADAPTIVE_STATE_FILE",
     "ADAPTIVE_DEBUG",
     "ADAPTIVE_CLASSIFIER",
     "ADAPTIVE_FALLBACK_PRIORITY_QUEUE",

@@ -1,0 +1,151 @@
+"""Which class of pages a refusal is about: limits on one endpoint, told from limits on the host.
+
+Laws
+----
+* The class of a page is its path with names in place of numbers, dates and identifiers.
+* A limiter blind to the class refuses each class as often as it serves it. Each epoch weighs that
+  against a limit of the refused class; below `BLIND` the limiter was not blind.
+* Nothing is counted before the first refusal, and nothing of a host that has one class.
+* Memory is bounded: by what was served lately, and by `MOST` classes of a host.
+
+**Source**: E. S. Page, Continuous Inspection Schemes, 1954.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+BLIND = 0.0001
+"""Chance of calling a limit of the host one of a class: one in ten thousand."""
+
+OWN = 0.8
+"""Share of the epochs that a class with a limit of its own begins. The others are a limit of the
+host, or of another class: two classes with limits are found too."""
+
+LEAST_SHARE = 0.1
+"""No single epoch counts for more than a class of this share: five are needed."""
+
+MEMORY = 64
+"""Accepted requests whose classes are remembered, the older ones fading. It is short: a crawl
+that turns to other pages must not be taken for a site that does."""
+
+MOST = 16
+"""Most classes of one host with a slot of their own."""
+
+DEPTH = 6
+"""Parts of a path that are looked at."""
+
+LONGEST = 20
+"""Characters of a part that may be a name; what is longer identifies a page."""
+
+_IDENTIFIER = re.compile(
+    rf"(?<=/)(?!v\d{{1,2}}(?:/|$)|(?=[^/]{{1,{LONGEST}}}(?:/|$))[A-Za-z]+(?:[-_.][A-Za-z]+)?(?:/|$))"
+    r"[^/]+"
+)
+
+
+def normalised(path: str, query: str = "") -> str:
+    """The class of a page, by its path; by the first name of its query where the path is none.
+
+    >>> normalised("/entity/123/version/7")
+    '/entity/#/version/#'
+    >>> normalised("/v2/users/550e8400-e29b-41d4-a716-446655440000")
+    '/v2/users/#'
+    >>> normalised("/2024/05/17/how-to-be-polite.html"), normalised("/api/search", "q=shoes")
+    ('/#/#/#/#', '/api/search')
+    >>> normalised("/", "s=shoes"), normalised("/index.php", "id=7&page=2")
+    ('/?s', '/index.php?id')
+    """
+    parts = path.split("/", DEPTH + 1)
+    if len(parts) > DEPTH + 1:
+        path = "/".join(parts[:-1])
+    kind = _IDENTIFIER.sub("#", path) or "/"
+    if query and (kind == "/" or kind.endswith((".php", ".asp", ".aspx", ".cgi", ".jsp"))):
+        name = re.split("[=&;]", query, maxsplit=1)[0]
+        kind = f"{kind}?{name if len(name) <= LONGEST else '#'}"
+    return kind
+
+
+class Classes:
+    """The evidence of one slot: which classes are served, and which are refused."""
+
+    __slots__ = ("_evidence", "_served", "_total")
+
+    def __init__(self) -> None:
+        self._served: dict[str, float] = {}
+        self._total = 0.0
+        self._evidence: dict[str, float] = {}
+        """Class to the chance of what was seen under a blind limiter, beside its own limit; what
+        speaks for neither is not kept."""
+
+    def share(self, kind: str) -> float:
+        """Share of the requests accepted lately that had this class; high while few are known."""
+        return (self._served.get(kind, 0.0) + 1.0) / (self._total + 1.0)
+
+    def on_accepted(self, kind: str) -> None:
+        """A page of that class was accepted."""
+        self._served[kind] = self._served.get(kind, 0.0) + 1.0
+        self._total += 1.0
+        if self._total > MEMORY:
+            self._served = {
+                each: 0.5 * count for each, count in self._served.items() if count > 0.5
+            }
+            self._total = sum(self._served.values())
+
+    def on_epoch(self, kind: str) -> bool:
+        """A page of that class began an epoch; returns whether a limit of its own explains it."""
+        evidence = self._evidence
+        evidence.setdefault(kind, 1.0)
+        for each in list(evidence):
+            share = max(LEAST_SHARE, self.share(each))
+            evidence[each] *= share / OWN if each == kind else (1.0 - share) / (1.0 - OWN)
+            if share >= OWN or evidence[each] >= 1.0:
+                del evidence[each]
+        return evidence.get(kind, 1.0) < BLIND
+
+    def forget(self, kind: str) -> None:
+        """The class has a slot of its own from here."""
+        self._evidence.pop(kind, None)
+        self._total -= self._served.pop(kind, 0.0)
+
+
+class Families:
+    """The classes that have slots of their own, and the slots that they are under."""
+
+    __slots__ = ("_hosts", "_most", "kinds")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._hosts: dict[str, str] = {}
+        self.kinds: dict[str, dict[str, str]] = {}
+        """Key of a host's slot to class to the key of that class's slot."""
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._hosts or key in self.kinds
+
+    def add(self, host: str, kind: str) -> str | None:
+        """The key of this class's slot from here on; None where there are too many."""
+        kinds = self.kinds.get(host, {})
+        if host in self._hosts or len(kinds) >= MOST or len(self._hosts) >= self._most:
+            return None
+        key = f"{host} {kind}"
+        self.kinds.setdefault(host, {})[kind] = key
+        self._hosts[key] = host
+        return key
+
+    def recall(self, key: str) -> None:
+        """A slot of that key was remembered: it may be a class's."""
+        host, space, path = key.partition(" /")
+        if space:
+            self.add(host, f"/{path}")
+
+    def host_of(self, key: str) -> str | None:
+        """The slot that a class's slot is under; None for any other slot."""
+        return self._hosts.get(key)
+
+    def of(self, key: str) -> tuple[str, ...]:
+        """The slots that hold each other up: a host's and its classes'."""
+        host = self._hosts.get(key, key)
+        kinds: Mapping[str, str] | None = self.kinds.get(host)
+        return (key,) if kinds is None else (host, *kinds.values())

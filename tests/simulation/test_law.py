@@ -1,0 +1,179 @@
+"""The law that holds a limit, against servers: a fast part of what is promised of it.
+
+Each crawl is virtual and seeded, ten minutes to an hour long. The bounds are a little looser than
+what was measured; a law that is better only passes them by more.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from statistics import mean
+
+import pytest
+
+from scrapy_adaptive.core.global_breaker import GlobalBreaker
+from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.core.limits import Limits
+from scrapy_adaptive.simulation.client import Crawl
+from scrapy_adaptive.simulation.network import network
+from scrapy_adaptive.simulation.readings import Readings, read
+from scrapy_adaptive.simulation.spec import read_spec
+
+SEEDS = (1, 2, 3)
+
+SHORT = 600.0
+"""Ten minutes: enough where there are many pages a second."""
+
+LONG = 3600.0
+"""An hour."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One server, and what the law must do at it."""
+
+    spec: str
+    seconds: float
+    goodput: float
+    """Least share of the limit, on average over the seeds."""
+    refused: float
+    """Largest share of refusals, on average over the seeds."""
+    network: str = "constant"
+    auto: bool = False
+    """Latency itself finds how many may be in flight."""
+
+    def __str__(self) -> str:
+        """The server; it names the test."""
+        return self.spec if self.network == "constant" else f"{self.spec} {self.network}"
+
+    @property
+    def crawls(self) -> list[Readings]:
+        """One for each seed."""
+        return crawls(self.spec, self.seconds, network_name=self.network, auto=self.auto)
+
+
+@cache
+def crawl(
+    spec: str, seconds: float, seed: int, ceiling: str, network_name: str, auto: bool
+) -> Readings:
+    """Crawl that server for so long."""
+    site = read_spec(spec, seed)
+    governor = Governor(
+        Limits(target_concurrency=math.inf if auto else 8.0, concurrency=32),
+        global_breaker=GlobalBreaker(slots=5, window=10.0, cooldown=5.0),
+        chance=random.Random(f"{seed} governor").random,
+        ceiling=ceiling,
+    )
+    delay = network(network_name, random.Random(f"{seed} network"))
+    timeline = Crawl(governor, site.server, site.pages, delay).run(seconds)
+    return read(timeline, site.server, seconds)
+
+
+def crawls(
+    spec: str,
+    seconds: float,
+    *,
+    ceiling: str = "hold",
+    network_name: str = "constant",
+    auto: bool = False,
+) -> list[Readings]:
+    """One crawl for each seed."""
+    return [crawl(spec, seconds, seed, ceiling, network_name, auto) for seed in SEEDS]
+
+
+def goodput(crawls: Iterable[Readings]) -> float:
+    """Accepted pages as a share of the limit, on average."""
+    return mean(readings.whole.goodput_ratio or 0.0 for readings in crawls)
+
+
+def refused(crawls: Iterable[Readings]) -> float:
+    """Refused hits as a share of all, on average."""
+    return mean(readings.whole.refused_ratio for readings in crawls)
+
+
+CASES = (
+    Case("bucket:10/5", SHORT, goodput=0.965, refused=0.004),
+    Case("bucket:1/5", LONG, goodput=0.97, refused=0.005),
+    Case("window:60/60", LONG, goodput=0.88, refused=0.007),
+    Case("window:60/60,first-hit", LONG, goodput=0.93, refused=0.005),
+    Case("window:60/60,retry-after", LONG, goodput=0.97, refused=0.006),
+    Case("cap:4/0.25", SHORT, goodput=0.93, refused=0.004),
+    Case("cap:4/0.25", SHORT, goodput=0.78, refused=0.004, network="jittered"),
+    Case("queue:4/0.25,random", SHORT, goodput=0.95, refused=0.0, auto=True),
+    Case("ban:1/5/60,restarted", LONG, goodput=0.84, refused=0.005),
+    Case("bucket:10/5,step=4@300", 2 * SHORT, goodput=0.91, refused=0.003),
+    Case("bucket:10/5,step=0.3@300", SHORT, goodput=0.96, refused=0.006),
+    Case("bucket:2/5,noise=0.005", LONG, goodput=0.88, refused=0.012),
+    Case("bucket:2/5,dead=200", LONG / 2, goodput=0.96, refused=0.02),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_limit_is_used(case: Case) -> None:
+    assert goodput(case.crawls) >= case.goodput
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_few_pages_are_refused(case: Case) -> None:
+    assert refused(case.crawls) <= case.refused
+
+
+@pytest.mark.parametrize("spec", ["bucket:10/5", "bucket:1/5"])
+def test_once_a_limit_is_known_few_are_refused(spec: str) -> None:
+    """Fewer than one in 300, in the second half."""
+    later = [readings.second_half for readings in crawls(spec, LONG)]
+    assert mean(part.refused_ratio for part in later) < 1 / 300
+    assert mean(part.goodput_ratio or 0.0 for part in later) > 0.97
+
+
+def test_a_queue_is_kept_short() -> None:
+    """250 ms of service and 50 of network: the median is no more than 1.6 times as long."""
+    medians = [
+        each.median_latency or 0.0 for each in crawls("queue:4/0.25,random", SHORT, auto=True)
+    ]
+    assert mean(medians) <= 1.6 * 0.3
+
+
+def test_a_ban_is_hardly_ever_hit() -> None:
+    """An hour: each hit makes it longer, so one probe too early is the most for each ban."""
+    for readings in crawls("ban:1/5/60,restarted", LONG):
+        assert readings.ban_count <= 5
+        assert readings.banned_count <= readings.ban_count + 1
+
+
+def test_a_dead_page_is_given_up_and_the_others_go_on() -> None:
+    """3500 pages, of which one in 200 is dead."""
+    for readings in crawls("bucket:2/5,dead=200", LONG / 2):
+        assert 14 <= readings.lost_count <= 20
+        assert readings.whole.refused_count <= 4.5 * readings.lost_count
+
+
+SLOW_START = pytest.mark.xfail(reason="two refusals without a burst cost 12 to 15 s", strict=True)
+
+
+@pytest.mark.parametrize("burst", [pytest.param(1, marks=SLOW_START), 5, 20, 100])
+def test_fifty_a_second_are_reached_within_ten_seconds(burst: int) -> None:
+    """Ninety percent of it, from a start at one page a second."""
+    for readings in crawls(f"bucket:50/{burst}", 60.0):
+        assert readings.reached_at is not None
+        assert readings.reached_at <= 10.0
+
+
+@pytest.mark.parametrize(
+    ("spec", "seconds"), [("bucket:10/5", SHORT), ("bucket:1/5", LONG), ("window:60/60", LONG)]
+)
+def test_holding_a_limit_gets_more_than_cutting_and_climbing(spec: str, seconds: float) -> None:
+    """A quarter more, at no more refusals."""
+    hold, aimd = crawls(spec, seconds), crawls(spec, seconds, ceiling="aimd")
+    assert goodput(hold) >= 1.25 * goodput(aimd)
+    assert refused(hold) <= refused(aimd)
+
+
+def test_the_same_seed_is_the_same_crawl() -> None:
+    one = crawl("bucket:10/5", 60.0, 1, "hold", "jittered", False)
+    crawl.cache_clear()
+    assert crawl("bucket:10/5", 60.0, 1, "hold", "jittered", False) == one
