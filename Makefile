@@ -26,10 +26,13 @@ docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -n -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
-bench: $(VENV)/.test
+bench: $(VENV)/.test $(VENV)/.bench
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/queue.py
 	$(BIN)/python benchmarks/starvation.py
+	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/simulation.py --out benchmarks/results
+	$(BIN)/python benchmarks/crawls/run.py --minutes 3
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

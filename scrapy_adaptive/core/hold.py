@@ -26,6 +26,12 @@ from .noise import LOOK, Look, Noise
 if TYPE_CHECKING:
     from .facts import Permit, Recovery
 
+HURRIED = 0.75
+"""Least seconds between two doublings: 50/s is reached in about six."""
+
+STEADY = 1.0
+"""Least seconds of any other stage: limits of a second have to show."""
+
 PRICE = 8.0
 """Pages that one refusal costs: with it, one request in about 750 is refused on a limit that
 stands still."""
@@ -316,9 +322,10 @@ class Hold:
     def _needed(self) -> float:
         """Requests that the rate has to pass before the next step."""
         belief = self.belief
-        least = max(2.0, belief.rate * max(1.0, 2.0 * self._round_trip))
+        two_trips = 2.0 * self._round_trip
         if belief.hurries:
-            return least
+            return max(2.0, belief.rate * max(HURRIED, two_trips))
+        least = max(2.0, belief.rate * max(STEADY, two_trips))
         outlast = belief.rate * self._quiet
         return max(least, outlast, stage(belief.rate, belief.hi, belief.price))
 

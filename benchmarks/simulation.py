@@ -1,0 +1,220 @@
+"""The learned ceiling against every model of a server, in virtual time: goodput and refusals.
+
+Each row is a server, a network and a number of seeds that were not used when the law was made.
+Goodput is a share of an oracle that knows the server, refusals a share of all hits; both are means
+over the seeds, for the whole crawl, its second half and its first ten minutes. The bar of a row is
+what a law of some 140 lines had reached before this project began, found by a simulation of its
+own. Exit status 1 if a row is more than a point of goodput under its bar, or more than 0.05 points
+of refusals over it.
+
+    python benchmarks/simulation.py [--seeds 21,22,23] [--minutes 120] [--only TEXT] [--out FOLDER]
+
+A cap's oracle may never have more outstanding requests than the cap: a request that is on its way
+over the network counts, as nobody knows where it is.
+"""
+
+from __future__ import annotations
+
+import sys
+
+sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
+
+import argparse
+import random
+import statistics
+from dataclasses import dataclass
+from multiprocessing import Pool
+from pathlib import Path
+
+from scrapy_adaptive.core.global_breaker import GlobalBreaker
+from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.core.limits import Limits
+from scrapy_adaptive.simulation.client import Crawl
+from scrapy_adaptive.simulation.network import MEAN, network
+from scrapy_adaptive.simulation.readings import Readings, read
+from scrapy_adaptive.simulation.spec import read_spec
+
+GOODPUT_SLACK = 1.0
+"""Points of goodput by which a row may be under its bar."""
+
+REFUSED_SLACK = 0.05
+"""Points of refusals by which it may be over it."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One server, and its bar: goodput and refusals, in percent."""
+
+    spec: str
+    goodput: float
+    refused: float
+    network: str = "constant"
+    target_concurrency: float = 8.0
+    share: float = 1.0
+    """What the oracle can get of the server's capacity."""
+    minutes: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Server and network."""
+        return self.spec if self.network == "constant" else f"{self.spec} {self.network}"
+
+
+CLOSED = 0.25 / (0.25 + 2 * MEAN)
+"""Share of a cap's capacity that as many outstanding requests get, each 0.25 s in service."""
+
+UNBOUND = 1000.0
+"""A target concurrency that does not bind: one late answer would make the latency law wait."""
+
+TAIL = "heavy-tailed"
+
+ROWS = (
+    Row("bucket:0.2/1", 96.0, 0.50),
+    Row("bucket:0.2/5", 100.0, 0.69),
+    Row("bucket:0.2/20", 101.0, 0.71),
+    Row("bucket:0.2/100", 107.0, 0.97),
+    Row("bucket:1/1", 97.3, 0.20),
+    Row("bucket:1/5", 99.6, 0.20),
+    Row("bucket:1/20", 99.8, 0.20),
+    Row("bucket:1/100", 101.0, 0.25),
+    Row("bucket:2/1", 97.4, 0.17),
+    Row("bucket:2/5", 99.5, 0.17),
+    Row("bucket:2/20", 99.9, 0.17),
+    Row("bucket:2/100", 100.5, 0.17),
+    Row("bucket:10/1", 98.0, 0.19),
+    Row("bucket:10/5", 99.9, 0.17),
+    Row("bucket:10/20", 100.0, 0.17),
+    Row("bucket:10/100", 100.0, 0.17),
+    Row("bucket:50/1", 97.3, 0.19),
+    Row("bucket:50/5", 99.1, 0.19),
+    Row("bucket:50/20", 99.9, 0.17),
+    Row("bucket:50/100", 100.0, 0.17),
+    Row("bucket:100/1", 96.9, 0.19),
+    Row("bucket:100/5", 97.3, 0.19),
+    Row("bucket:100/20", 99.8, 0.17),
+    Row("bucket:1000/1", 96.0, 0.19, target_concurrency=64.0, minutes=20.0),
+    Row("bucket:1000/100", 97.8, 0.15, target_concurrency=64.0, minutes=20.0),
+    Row("window:60/60", 98.0, 0.21),
+    Row("window:60/60,retry-after", 99.5, 0.19),
+    Row("window:600/60", 96.4, 0.07),
+    Row("window:600/60,retry-after", 99.5, 0.06),
+    Row("window:300/10", 97.9, 0.10),
+    Row("window:300/10,retry-after", 98.5, 0.05),
+    Row("log:300/60", 98.4, 0.17),
+    Row("log:300/60,counted", 98.4, 0.17),
+    Row("counter:300/10", 98.1, 0.17),
+    Row("cap:4/0.25", 96.7, 0.02, share=CLOSED),
+    Row("cap:16/0.25", 98.4, 0.02, target_concurrency=32.0, share=CLOSED),
+    Row("queue:4/0.25", 97.8, 0.0),
+    Row("queue:4/0.25", 97.4, 0.0, target_concurrency=32.0),
+    Row("queue:4/0.25,random", 98.3, 0.0, target_concurrency=32.0),
+    Row("ban:10/20/60,restarted", 92.6, 0.01),
+    Row("ban:10/20/5,restarted", 97.5, 0.02),
+    Row("ban:10/20/60,doubling", 44.6, 0.02),
+    Row("connotea", 97.5, 0.27),
+    Row("bucket:10/20,step=0.3@3600", 99.9, 0.18),
+    Row("bucket:10/20,step=4@3600", 98.1, 0.17),
+    Row("bucket:10/20,sine=0.6", 98.2, 0.26),
+    Row("bucket:10/20,noise=0.005", 99.4, 1.1),
+    Row("bucket:2/5,noise=0.005", 98.3, 1.5),
+    Row("bucket:10/20,dead=200", 97.4, 2.1),
+    Row("bucket:10/5", 99.9, 0.2, network="jittered"),
+    Row("bucket:50/20", 99.9, 0.2, network="jittered"),
+    Row("window:600/60", 95.6, 0.07, network="jittered"),
+    Row("log:300/60", 98.4, 0.2, network="jittered"),
+    Row("cap:4/0.25", 95.8, 0.05, network="jittered", share=CLOSED),
+    Row("queue:4/0.25", 97.6, 0.0, network="jittered"),
+    Row("bucket:10/20,step=4@3600", 96.3, 0.17, network="jittered"),
+    Row("bucket:1/1", 93.9, 0.2, network="jittered"),
+    Row("bucket:10/1", 69.0, 0.2, network="jittered"),
+    Row("bucket:10/5", 99.3, 0.2, network=TAIL, target_concurrency=UNBOUND),
+    Row("bucket:50/20", 96.7, 0.2, network=TAIL, target_concurrency=UNBOUND),
+    Row("cap:4/0.25", 95.0, 0.05, network=TAIL, target_concurrency=UNBOUND, share=CLOSED),
+    Row("bucket:10/20,noise=0.005", 90.0, 1.1, network=TAIL, target_concurrency=UNBOUND),
+    Row("bucket:10/20,dead=200", 90.0, 2.1, network=TAIL, target_concurrency=UNBOUND),
+    Row("bucket:1/1", 73.0, 0.2, network=TAIL, target_concurrency=UNBOUND),
+    Row("bucket:10/1", 44.0, 0.9, network=TAIL, target_concurrency=UNBOUND),
+)
+
+HEADS = ("goodput", "worst", "refused", "2nd half", "", "10 min", "", "reached", "latency")
+IN_FLIGHT = 500
+
+
+def crawl(job: tuple[Row, int, float]) -> Readings:
+    """One crawl of one row."""
+    row, seed, minutes = job
+    site = read_spec(row.spec, seed)
+    governor = Governor(
+        Limits(target_concurrency=row.target_concurrency, concurrency=IN_FLIGHT),
+        global_breaker=GlobalBreaker(slots=5, window=10.0, cooldown=5.0),
+        chance=random.Random(f"{seed} governor").random,
+    )
+    delay = network(row.network, random.Random(f"{seed} network"))
+    until = 60.0 * (row.minutes or minutes)
+    return read(Crawl(governor, site.server, site.pages, delay).run(until), site.server, until)
+
+
+def line(row: Row, found: list[Readings]) -> tuple[str, bool]:
+    """The row as a line, and whether it misses its bar."""
+    percent = 100.0 / row.share
+
+    def goodput(part: str) -> list[float]:
+        return [percent * (getattr(each, part).goodput_ratio or 0.0) for each in found]
+
+    def refused(part: str) -> float:
+        return statistics.mean(100.0 * getattr(each, part).refused_ratio for each in found)
+
+    whole = statistics.mean(goodput("whole"))
+    misses = whole < row.goodput - GOODPUT_SLACK or refused("whole") > row.refused + REFUSED_SLACK
+    reached = [each.reached_at for each in found if each.reached_at is not None]
+    cells = (
+        f"{whole:.1f}",
+        f"{min(goodput('whole')):.1f}",
+        f"{refused('whole'):.2f}",
+        f"{statistics.mean(goodput('second_half')):.1f}",
+        f"{refused('second_half'):.2f}",
+        f"{statistics.mean(goodput('first')):.1f}",
+        f"{refused('first'):.2f}",
+        f"{statistics.mean(reached):.0f} s" if reached else "-",
+        f"{statistics.mean(each.median_latency or 0.0 for each in found):.3f}",
+    )
+    bar = f"{row.goodput:.1f} / {row.refused:.2f}"
+    text = f"{row.name:<40}" + "".join(f"{cell:>9}" for cell in cells) + f"   {bar:<13}"
+    return text + ("MISSED" if misses else ""), misses
+
+
+def main() -> int:
+    """Crawl all rows; print and keep the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", default="21,22,23")
+    parser.add_argument("--minutes", type=float, default=120.0)
+    parser.add_argument("--only", default="", help="rows whose name has this in it")
+    parser.add_argument("--out", type=Path, help="folder for the table")
+    given = parser.parse_args()
+    seeds = [int(seed) for seed in given.seeds.split(",")]
+    rows = [row for row in ROWS if given.only in row.name]
+    jobs = [(row, seed, given.minutes) for row in rows for seed in seeds]
+    lines = [
+        f"python benchmarks/simulation.py {' '.join(sys.argv[1:])}".rstrip(),
+        "",
+        f"{'':<40}" + "".join(f"{head:>9}" for head in HEADS) + "   bar",
+    ]
+    missed = 0
+    with Pool() as pool:
+        found = pool.imap(crawl, jobs)
+        for row in rows:
+            text, misses = line(row, [next(found) for _ in seeds])
+            print(text, flush=True)
+            lines.append(text.rstrip())
+            missed += misses
+    lines.append("")
+    lines.append(f"{missed} of {len(rows)} rows miss their bar")
+    print(lines[-1])
+    if given.out:
+        given.out.mkdir(parents=True, exist_ok=True)
+        (given.out / "simulation.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
