@@ -52,12 +52,12 @@ def stage(x: float, hi: float, price: float) -> float:
     Args:
         price: what a refused step costs, in pages.
 
-    A step gains a third of the bracket's width in two of three times, and costs the price in
-    the third. Over `n` pages the gain is `n ln(hi/x) / 3 * ...`, and half of it is the price at
-    `n = 2 price / ln(hi/x)`.
+    The step that follows is refused once in three times: an expected loss of a third of the
+    price. It gains a third of the bracket's width, over as many pages as the stage has. The loss
+    is half the gain at `n = 2 price / ln(hi/x)`.
 
     >>> round(stage(1.0, 2.0, 8.0)), round(stage(1.0, 1.03, 8.0)), stage(1.0, math.inf, 8.0)
-    (23, 541, 0.0)
+    (23, 533, 0.0)
     """
     if hi == math.inf:
         return 0.0

@@ -16,7 +16,7 @@ BLIND = 0.0001
 """Chance of calling a rate limit a cap: one in ten thousand."""
 
 LEAST_SHARE = 0.1
-"""No single epoch counts for more than this: four are needed."""
+"""No single epoch counts for more than this: five are needed."""
 
 COMMON = 0.5
 """A level that half of the accepted requests had tells nothing: the evidence begins anew."""

@@ -185,7 +185,7 @@ class Hold:
         self._refused_rate = 0.0
         self._busy = 0.0
         self._level = 1
-        self._pardon: tuple[Belief, Account, Look | None] = (self.belief, self._account, None)
+        self._pardon = self._remembered()
 
     # Questions
 
@@ -269,7 +269,7 @@ class Hold:
 
     def on_pain(self, now: float, permit: Permit, *, rate: float) -> None:
         """A congestion epoch begins; what it means is thought over when it ends."""
-        self._pardon = (copy(self.belief), copy(self._account), self._look)
+        self._pardon = self._remembered()
         self._refused_rate = rate
         self._refused_at = now
         self._refusals = 0
@@ -300,8 +300,17 @@ class Hold:
 
     def on_pardon(self, now: float) -> None:
         """The last epoch was a broken page's fault: go on as before."""
-        self.belief, self._account, self._look = self._pardon
-        self._pardon = (copy(self.belief), copy(self._account), self._look)
+        self.belief, self._account, self._look, self.caps, self.noise = self._pardon
+        self._pardon = self._remembered()
+
+    def _remembered(self) -> tuple[Belief, Account, Look | None, Caps, Noise]:
+        return (
+            copy(self.belief),
+            copy(self._account),
+            copy(self._look),
+            copy(self.caps),
+            copy(self.noise),
+        )
 
     def on_acquittal(self, now: float) -> None:
         """The epochs of late were one class's: void the lid, and what else they taught."""

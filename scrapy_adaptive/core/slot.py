@@ -79,7 +79,8 @@ class Slot:
         self._reserved_at = -NEVER
         self._epoch_at = -NEVER
         self._recheck_at: float | None = None
-        self._is_probing = False
+        self._probe: Permit | None = None
+        """The probe that is out."""
         self._excused = False
         """Whether the present pause is a broken page's, or an earlier run's: it cut nothing."""
         self._bucket = TokenBucket(limits.burst, now)
@@ -194,8 +195,10 @@ class Slot:
         pause = self.pause
         if pause.phase is not Phase.CLOSED and pause.is_parked(now):
             return Hold(pause.until, Reason.PARKED)
-        if pause.phase is Phase.HALF_OPEN and self._is_probing:
+        if pause.phase is Phase.HALF_OPEN and self._probe is not None:
             return Hold(NEVER, Reason.PROBE)
+        if pause.phase is Phase.OPEN and busy > self.in_flight:
+            return Hold(NEVER, Reason.IN_FLIGHT)
         if pause.phase is Phase.OPEN and busy and now < pause.last_refused_at + DRAIN:
             return Hold(max(pause.until, pause.last_refused_at + DRAIN), Reason.IN_FLIGHT)
         if pause.phase is Phase.OPEN and now < pause.until:
@@ -252,16 +255,19 @@ class Slot:
         self._quotas.on_sent()
         self._sent_count += 1
         self.in_flight += 1
-        self._is_probing = self.phase is Phase.HALF_OPEN
-        return Permit(
+        is_probe = self.phase is Phase.HALF_OPEN
+        permit = Permit(
             self.key,
             now,
-            probe=self._is_probing,
+            probe=is_probe,
             recheck=recheck,
             level=self.in_flight,
             paced=paced,
             number=self._sent_count,
         )
+        if is_probe:
+            self._probe = permit
+        return permit
 
     def is_overtaken(self, permit: Permit) -> bool:
         """Whether pain, or what looks like it, came after this permit was granted."""
@@ -332,8 +338,8 @@ class Slot:
             raise ValueError(f"{permit} has ended before")
         permit.ended = True
         self.in_flight -= 1
-        if permit.probe:
-            self._is_probing = False
+        if permit is self._probe:
+            self._probe = None
         if permit.doubted:
             permit.doubted = False
             self.doubts -= 1
@@ -392,8 +398,12 @@ class Slot:
         if permit.probe and not self._excused:
             wait = self._silence.longer(rate=self.rate, told=answer.told, failed=failed)
             event, why = Event.PROBE_REFUSED, f"probe {what}"
-        elif permit.sent_at < self._epoch_at or self.phase is Phase.OPEN:
+        elif permit.sent_at < self._epoch_at or not (permit.probe or self.phase is Phase.CLOSED):
             wait = max(BREATH, answer.told or 0.0)
+            if self.phase is Phase.CLOSED:
+                self._excused = True
+                self._pause(now, wait, chance, answer)
+                return Event.LATE, f"{what}, sent before a pause that is over"
             self._silence.lengthen(wait)
             event, why = Event.LATE, f"{what}, sent before the pause began"
         else:
@@ -433,3 +443,6 @@ class Slot:
     def _pause(self, now: float, wait: float, chance: float, answer: Answer) -> None:
         self.pause.begin(now, wait * (1.0 + JITTER_RATIO * chance), told=answer.told)
         self._recheck_at = None
+        if self._probe is not None:
+            self._probe.probe = False
+            self._probe = None

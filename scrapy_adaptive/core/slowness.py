@@ -32,6 +32,9 @@ FEWEST = 1.0
 MOST = 3.0
 """Requests in the site's queue above which one less is let in flight: beta of Vegas."""
 
+MOST_IN_FLIGHT = 10_000.0
+"""More than any crawl has: the limit where answers come too close together to be timed."""
+
 STAYED = 0.9
 """Share of a slow mean latency that is left when it was no queue."""
 
@@ -95,9 +98,9 @@ class Slowness:
             if self.mean > SLOW * self.base + SCATTER * self._deviation:
                 self._slow = self.mean
                 self._is_growing = False
-                self._set(now, math.ceil(self._rate * self.base))
+                self._set(now, math.ceil(min(self._rate * self.base, MOST_IN_FLIGHT)))
         elif level >= self.limit:
-            queued = self.limit * (1.0 - self.base / self.mean)
+            queued = self.limit * (1.0 - self.base / self.mean) if self.mean else 0.0
             if queued > MOST:
                 self._set(now, self.limit - 1.0)
             elif queued < FEWEST:
@@ -106,7 +109,8 @@ class Slowness:
     @property
     def _rate(self) -> float:
         """Answers a second, of the latest ones."""
-        return (len(self._answers) - 1) / (self._answers[-1] - self._answers[0])
+        span = self._answers[-1] - self._answers[0]
+        return (len(self._answers) - 1) / span if span > 0.0 else math.inf
 
     def _set(self, now: float, limit: float) -> None:
         self.limit = max(1.0, limit)

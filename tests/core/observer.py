@@ -42,7 +42,7 @@ class Seen:
     paused: bool = False
     """A refusal has arrived, and no probe has been accepted since."""
     excusable: bool = False
-    """A page was found to be broken in this pause: its cut may have been taken back."""
+    """A page was found to be broken or failing in this pause: its cut may have been taken back."""
     quiet_until: float = -math.inf
     """The furthest instant the site asked for, or a breath after its last refusal."""
     epoch_at: float = -math.inf

@@ -138,6 +138,7 @@ class Crawl(Observer):
             seen.epoch_at, seen.excusable = self.now, False
         else:
             seen.excusable |= decision.event is Event.BROKEN
+            seen.excusable |= seen.paused and decision.event is Event.LONE_FAILURE
             thinks = not self.cuts_at_once and decision.event in THINKS
             assert slot.ceiling.rate >= rate or thinks
         assert outcome is not Outcome.REFUSED or slot.phase is not Phase.CLOSED

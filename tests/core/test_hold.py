@@ -78,11 +78,11 @@ def settled(rate: float = 10.0, hi: float = 10.2) -> Played:
 class TestStart:
     """Doubling, until a refusal is believed."""
 
-    def test_the_rate_doubles_each_second_and_not_before_two_pages(self) -> None:
-        """2 pages at 1/s, 2 at 2/s, 4 at 4/s, 8 at 8/s."""
+    def test_the_rate_doubles_in_three_quarters_of_a_second_or_two_pages(self) -> None:
+        """2 pages at 1/s, 2 at 2/s, 3 at 4/s, 6 at 8/s."""
         played = Played(1.0)
         rates = []
-        for count in (2, 2, 4, 8):
+        for count in (2, 2, 3, 6):
             played.serve(count - 1)
             before = played.rate
             played.serve(1)
@@ -131,12 +131,12 @@ class TestDoubt:
 
     @pytest.fixture
     def doubting(self) -> Played:
-        """Alone refused at 4/s; 4.3 s when the probe is served."""
+        """Alone refused at 4/s; 4.05 s when the probe is served."""
         played = Played(1.0)
-        played.serve(7)
+        played.serve(6)
         played.refuse()
         played.recover(0.3)
-        assert played.now == pytest.approx(4.3)
+        assert played.now == pytest.approx(4.05)
         return played
 
     def test_a_lone_refusal_leaves_the_rate(self, doubting: Played) -> None:
@@ -148,35 +148,35 @@ class TestDoubt:
     ) -> None:
         """4 · 1.2 gaps of .25 s; once the rate has passed, one gap of 8/s and a fifth."""
         assert doubting.hold.recheck == pytest.approx(1.2)
-        doubting.serve(4)
+        doubting.serve(3)
         assert doubting.rate == 8.0
         assert doubting.hold.recheck == pytest.approx(0.15)
 
     def test_a_second_one_is_believed(self, doubting: Played) -> None:
-        """Three pages and a probe in 1.0 + .3 s are 3.077/s; a hundredth less is held."""
-        doubting.serve(3)
+        """Two pages and a probe in .75 + .3 s are 2.857/s; a hundredth less is held."""
+        doubting.serve(2)
         doubting.refuse()
         doubting.recover(0.3)
         belief = doubting.hold.belief
-        assert (belief.lo, belief.rate) == pytest.approx((3.04615, 3.04615), abs=1e-5)
+        assert (belief.lo, belief.rate) == pytest.approx((2.82857, 2.82857), abs=1e-5)
         assert belief.hi == 4.0
         assert not belief.is_start
 
     def test_two_refused_together_are_believed_at_once(self) -> None:
         played = Played(1.0)
-        played.serve(7)
+        played.serve(6)
         played.refuse(others=1)
         played.recover(0.3)
         assert (played.hold.belief.hi, played.rate < 4.0) == (4.0, True)
 
     def test_a_refusal_that_says_how_long_to_wait_is_believed_at_once(self) -> None:
-        """Seven pages and a probe in 3.75 + .25 + 8 s, less a hundredth."""
+        """Six pages and a probe in 3.75 + 8 s, less a hundredth."""
         played = Played(1.0)
-        played.serve(7)
+        played.serve(6)
         played.refuse()
         played.recover(8.0, told=True)
         assert played.hold.belief.hi == 4.0
-        assert played.rate == pytest.approx(0.99 * 8 / 12)
+        assert played.rate == pytest.approx(0.99 * 7 / 11.75)
 
 
 class TestBracket:
@@ -420,7 +420,6 @@ class TestPardons:
         played.recover(0.3)
         assert (played.rate, played.hold.belief.hi) == (4.0, math.inf)
 
-    @pytest.mark.xfail(reason="a pardon leaves what the epoch told of caps", strict=True)
     def test_epochs_of_broken_pages_are_no_evidence_of_a_cap(self) -> None:
         """Each was the only one of ten that was sixth in flight."""
         played = settled(10.0, hi=30.0)

@@ -171,7 +171,6 @@ class TestStragglers:
         virtual.wait_out()
         return virtual, virtual.send(), straggler
 
-    @pytest.mark.xfail(reason="the probe ends the pause in the ceiling only", strict=True)
     def test_a_probe_accepted_after_a_stragglers_refusal_ends_no_pause(
         self, probing: tuple[Virtual, Permit, Permit]
     ) -> None:
@@ -181,7 +180,6 @@ class TestStragglers:
         assert virtual.accept(probe).event is Event.ACCEPTED
         assert virtual.slot().pause.seconds(virtual.now) == pytest.approx(10.0)
 
-    @pytest.mark.xfail(reason="the end of any probe makes room for the next", strict=True)
     def test_the_end_of_an_older_probe_makes_no_room_beside_the_present_one(
         self, probing: tuple[Virtual, Permit, Permit]
     ) -> None:
@@ -192,7 +190,6 @@ class TestStragglers:
         virtual.accept(older)
         assert virtual.hold() == Hold(math.inf, Reason.PROBE)
 
-    @pytest.mark.xfail(reason="an epoch without pain is thought over", strict=True)
     def test_a_straggler_refused_after_the_recovery_changes_no_rate(self) -> None:
         virtual = Virtual(Limits(start_delay=0.1, concurrency=8), ceiling="hold")
         straggler = virtual.send()
@@ -247,7 +244,6 @@ class TestPermits:
         virtual.governor.on_doubt(permit)
         assert virtual.hold() is None
 
-    @pytest.mark.xfail(reason="promises are no longer waited for after ten seconds", strict=True)
     def test_one_place_is_promised_for_a_probe_however_long_the_silence_was(self) -> None:
         """60 s were told; a second place is not free 3 s later, when the first is promised."""
         virtual = Virtual(PACED)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from scrapy_adaptive.core.facts import Answer, Decision, Hold, Outcome, Page, Permit, Reason
 from scrapy_adaptive.core.global_breaker import GlobalBreaker
@@ -22,9 +22,11 @@ STEADY = settings(
     deadline=None,
     derandomize=True,
     database=None,
+    phases=[Phase.explicit, Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow],
 )
-"""The same examples in each run, however slow the machine."""
+"""The same examples in each run, however slow the machine; a failure is shrunk, not explained:
+that takes longer than a test may."""
 
 DEFAULTS = Limits()
 

@@ -104,7 +104,7 @@ CASES = (
     Case("cap:4/0.25", SHORT, goodput=0.93, refused=0.004),
     Case("cap:4/0.25", SHORT, goodput=0.78, refused=0.004, network="jittered"),
     Case("queue:4/0.25,random", SHORT, goodput=0.95, refused=0.0, auto=True),
-    Case("ban:1/5/60,restarted", LONG, goodput=0.84, refused=0.005),
+    Case("ban:1/5/60,restarted", LONG, goodput=0.80, refused=0.005),
     Case("bucket:10/5,step=4@300", 2 * SHORT, goodput=0.91, refused=0.003),
     Case("bucket:10/5,step=0.3@300", SHORT, goodput=0.96, refused=0.006),
     Case("bucket:2/5,noise=0.005", LONG, goodput=0.88, refused=0.012),
@@ -152,10 +152,7 @@ def test_a_dead_page_is_given_up_and_the_others_go_on() -> None:
         assert readings.whole.refused_count <= 4.5 * readings.lost_count
 
 
-SLOW_START = pytest.mark.xfail(reason="two refusals without a burst cost 12 to 15 s", strict=True)
-
-
-@pytest.mark.parametrize("burst", [pytest.param(1, marks=SLOW_START), 5, 20, 100])
+@pytest.mark.parametrize("burst", [1, 5, 20, 100])
 def test_fifty_a_second_are_reached_within_ten_seconds(burst: int) -> None:
     """Ninety percent of it, from a start at one page a second."""
     for readings in crawls(f"bucket:50/{burst}", 60.0):
