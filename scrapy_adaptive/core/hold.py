@@ -156,6 +156,7 @@ class Hold:
         "_account",
         "_busy",
         "_fallback",
+        "_has_recovered",
         "_level",
         "_look",
         "_pardon",
@@ -185,6 +186,7 @@ class Hold:
         self._refused_rate = 0.0
         self._busy = 0.0
         self._level = 1
+        self._has_recovered = False
         self._pardon = self._remembered()
 
     # Questions
@@ -289,8 +291,10 @@ class Hold:
             self._is_noise(epoch)
             or self._is_looked_at(now, epoch)
             or self._is_cap(now, epoch)
+            or self._is_closed_door(now, epoch)
             or self._is_chance(now, epoch)
         )
+        self._has_recovered = True
         if not explained:
             self._believe_rate(now, epoch)
         self._account.on_recovered(now)
@@ -403,6 +407,13 @@ class Hold:
             return False
         self.belief.hi = math.inf
         self.belief.climb = FIRST_CLIMB / 2.0
+        self._move(now, self.belief.rate)
+        return True
+
+    def _is_closed_door(self, now: float, epoch: Epoch) -> bool:
+        """Nothing was served before the first pause: that tells nothing of a rate."""
+        if self._has_recovered or epoch.served > 1:
+            return False
         self._move(now, self.belief.rate)
         return True
 

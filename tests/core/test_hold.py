@@ -579,3 +579,14 @@ def size(thing: object, seen: set[int] | None = None) -> int:
         slots = [name for each in type(thing).__mro__ for name in getattr(each, "__slots__", ())]
         parts += [getattr(thing, name) for name in slots if hasattr(thing, name)]
     return sys.getsizeof(thing) + sum(size(part, seen) for part in parts)
+
+
+def test_a_site_that_refuses_from_the_first_request_on_has_told_nothing_of_a_rate() -> None:
+    """A minute of maintenance: the crawl then begins as if it had not been."""
+    virtual = Virtual(Limits(start_delay=0.5), ceiling="hold")
+    for _ in range(15):
+        virtual.wait_out()
+        virtual.refuse(virtual.send(), told=4.0)
+    virtual.wait_out()
+    virtual.accept(virtual.send())
+    assert virtual.slot().ceiling.rate == 2.0
