@@ -21,6 +21,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scrapy.pqueues import _path_safe
 from scrapy.utils.defer import _schedule_coro
+from scrapy.utils.httpobj import urlparse_cached
+
+from scrapy_adaptive.core.classes import normalised
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -196,6 +199,12 @@ class _WithoutDelay(dict[str, dict[str, Any]]):
 
     def get(self, key: str, default: Any = None) -> Any:
         return {**(super().get(key) or {}), "delay": 0.0}
+
+
+def kind_of(request: Request) -> str:
+    """The class of the request's page."""
+    url = urlparse_cached(request)
+    return normalised(url.path, url.query)
 
 
 def topmost(queue: ScrapyPriorityQueue) -> int | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.facts import Answer, Hold, Outcome, Permit
 
+from .engine import kind_of
 from .flight import Flight
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ class Flights:
             told=verdict.told,
             quotas=verdict.quotas,
             page=self._page_of(request) if slot.suspects or not accepted else None,
+            kind=kind_of(request) if slot.classes is not None or not accepted else None,
         )
         flight.outcome = verdict.outcome
         flight.decision = self._governor.on_answer(flight.permit, answer, now)

@@ -48,6 +48,7 @@ class AdaptiveGate(JoinsExtension):
         key = self._extension.engine.claim_key(request)
         if key is None or request.meta.get(OPT_OUT_META_KEY):
             return None
+        key = self._throttle.slot_under(key, request)
         if await self._throttle.admit(request, key):
             return None
         returns = self._throttle.returns

@@ -287,7 +287,7 @@ class HostQueue:
         wanted = hosts.wanted(slot) if unit.has_choice else Wanted.ANY
         lane = unit.first(wanted)
         self._count -= len(lane)
-        request = lane.pop(wanted, hosts.is_suspect)
+        request = self._pop_own(lane, wanted)
         left = len(lane)
         self._count += left
         hosts.on_popped(request, lane.host, slot)
@@ -303,6 +303,19 @@ class HostQueue:
         if unit:
             self._file(slot, unit)
         return request
+
+    def _pop_own(self, lane: Lane, wanted: Wanted) -> Request | None:
+        """A request of this lane; one whose class was split off since goes to its class's."""
+        hosts = self._hosts
+        for _ in range(MOST_LOOKS):
+            back_count = lane.back_count
+            request = lane.pop(wanted, hosts.is_suspect)
+            if request is None or not hosts.has_classes(lane.host):
+                return request
+            if hosts.host_of(request) == lane.host:
+                return request
+            self._push(request, Lane.push_back if lane.back_count < back_count else Lane.push)
+        return None
 
     def _file(self, slot: str, unit: Lane | SharedLane) -> None:
         """Requests wait for this slot: it is ready as far as is known, or asleep."""

@@ -54,6 +54,7 @@ class Hosts:
         most: int,
     ) -> None:
         self.trips = throttle.trips
+        self.slot_under = throttle.slot_under
         self._throttle = throttle
         self._governor = throttle.governor
         self._clock = throttle.clock
@@ -88,7 +89,7 @@ class Hosts:
         key = self._engine.own_key(request)
         if key and request.meta.get(OPT_OUT_META_KEY):
             return key + OPTED_OUT
-        return key or NOBODY
+        return self.slot_under(key, request) if key else NOBODY
 
     def on_host(self, host: str) -> None:
         """Requests are stored under this key."""
@@ -104,6 +105,11 @@ class Hosts:
     def slot_of(self, host: str) -> str:
         """The slot through which a host's requests are sent, as far as is known."""
         return self._learned.get(host, host) if self._learned else host
+
+    def has_classes(self, host: str) -> bool:
+        """Whether classes of this host's pages have slots of their own."""
+        kinds = self._governor.kinds
+        return bool(kinds) and host in kinds
 
     def handicap(self, host: str) -> float:
         """How much less the host's next request counts than its priority says."""
@@ -165,7 +171,10 @@ class Hosts:
         reservation = self._reserved.get(request)
         slot = self.on_left(request)
         if reservation is not None and reservation[1] != key:
-            self._learn(reservation[0], key)
+            host, promised = reservation
+            # One page of a host says nothing of the others once a class of them is split off.
+            if host == key or self._governor.host_of(key) != promised:
+                self._learn(host, key)
         return slot
 
     def on_left(self, request: Request) -> str | None:
@@ -183,7 +192,8 @@ class Hosts:
 
     def on_robots(self, request: Request, key: str) -> None:
         """A robots.txt is under way: the pages on their way to the gate wait for it."""
-        pages = [page for page, (_, slot) in self._reserved.items() if slot == key]
+        family = self._governor.family(key)
+        pages = [page for page, (_, slot) in self._reserved.items() if slot in family]
         self._aside[request] = pages
         for page in pages:
             self._engine.step_aside(page)

@@ -34,6 +34,8 @@ class Waiter:
     """A request at the gate."""
 
     request: Request
+    key: str
+    """The slot it waits for."""
     goes_back: bool
     """Whether it can go back to a queue that keeps it until it may be sent."""
     since: float
@@ -70,6 +72,7 @@ class Line:
 
     def join(self, key: str, waiter: Waiter, *, first: bool) -> None:
         """Wait for this slot, ahead of all others or behind them."""
+        waiter.key = key
         queue = self._waiters.setdefault(key, deque())
         queue.insert(0 if first else len(queue), waiter)
 

@@ -21,6 +21,7 @@ from scrapy_adaptive.core.governor import Governor
 
 from .alarm import Alarm
 from .cache_marks import CacheMarks
+from .engine import kind_of
 from .flights import Flights
 from .line import Line, Waiter
 from .returns import Returns, Room
@@ -109,7 +110,13 @@ class Throttle:
 
     def key_of(self, request: Request) -> str | None:
         """The request's slot; None where there is no host."""
-        return self._engine.slot_key(request)
+        key = self._engine.slot_key(request)
+        return None if key is None else self.slot_under(key, request)
+
+    def slot_under(self, key: str, request: Request) -> str:
+        """The slot of the request's class under the slot `key`, if it has one; else `key`."""
+        kinds = self.governor.kinds
+        return kinds[key].get(kind_of(request), key) if kinds and key in kinds else key
 
     @property
     def waiting_count(self) -> int:
@@ -145,6 +152,7 @@ class Throttle:
             first = False
             while await self._wait(request, key, first=first) and self._is_overtaken(request):
                 self.flights.drop(request)
+                key = self.slot_under(self.governor.host_of(key), request)
                 first = True
         if self._closed():
             self.flights.drop(request)
@@ -166,7 +174,7 @@ class Throttle:
             slot.crawl_delay = max(slot.crawl_delay, self._crawl_delays.of(request))
         promised = self.room.on_at_gate(request, key)
         if promised is not None and promised != key:
-            self.rearm(promised)
+            self._rearm_family(promised)
         if is_robots_txt(request):
             slot.robots_count += 1
             self._robots[request] = key
@@ -175,7 +183,7 @@ class Throttle:
     async def _wait(self, request: Request, key: str, *, first: bool) -> bool:
         """Wait for a permit; returns whether there is one."""
         scheduled = self.returns.is_scheduled(request)
-        waiter = Waiter(request, scheduled and self.room.takes_back, self.clock())
+        waiter = Waiter(request, key, scheduled and self.room.takes_back, self.clock())
         self._line.join(key, waiter, first=first)
         self._stuck_at = math.inf
         if not scheduled:
@@ -185,7 +193,7 @@ class Throttle:
         try:
             return await maybe_deferred_to_future(waiter.done)
         finally:  # whoever awaits the download may have cancelled it
-            self._line.leave(key, waiter)
+            self._line.leave(waiter.key, waiter)
             if not scheduled:
                 self._engine.step_back(request)
 
@@ -238,9 +246,9 @@ class Throttle:
         if robots is not None:
             self.governor.slot(robots, self.clock()).robots_count -= 1
         if promised is not None:
-            self.rearm(promised)
+            self._rearm_family(promised)
         if robots is not None:
-            self.rearm(robots)
+            self._rearm_family(robots)
         flight = self.flights.end(request)
         if flight is not None and not flight.again:
             self.cache_marks.let_in(request)
@@ -264,6 +272,11 @@ class Throttle:
             at = min(at, self.governor.next_wakeup((key,), now), self._line.patience_until(key))
         self._alarm.arm(key, at)
 
+    def _rearm_family(self, key: str) -> None:
+        """What frees a slot may free those under it, and those beside it."""
+        for each in self.governor.family(key):
+            self.rearm(each)
+
     def await_crawl(self, hold: Hold) -> None:
         """Requests are ready, but the whole crawl is held: have the engine ask again."""
         if not self.is_closing:
@@ -272,9 +285,20 @@ class Throttle:
     def _on_ended(self, key: str) -> None:
         """A permit of this slot has ended: it may free the slot, or the whole crawl."""
         self._look_at_global()
-        self._send_back(key)
-        self.room.on_freed(key)
-        self.rearm(key)
+        if self.governor.kinds:
+            self._sort(key)
+        for each in self.governor.family(key):
+            self._send_back(each)
+            self.room.on_freed(each)
+            self.rearm(each)
+
+    def _sort(self, key: str) -> None:
+        """Who waits for a host, and whose class was split off since, waits for that."""
+        for waiter in self._line.of(key) if key in self.governor.kinds else ():
+            slot = self.slot_under(key, waiter.request)
+            if slot != key:
+                self._line.leave(key, waiter)
+                self._line.join(slot, waiter, first=False)
 
     def _look_at_global(self) -> None:
         """While the whole crawl is stopped, and when it goes on, every slot's instant moves."""
@@ -295,6 +319,8 @@ class Throttle:
     def _on_alarm(self, keys: list[str]) -> None:
         self._look_at_global()
         asks = WHOLE_CRAWL in keys and self.room.is_ripe
+        if self.governor.kinds:  # a class is held by its own pace too: it goes first when it may
+            keys.sort(key=lambda key: self.governor.host_of(key) == key)
         for key in keys:
             if key != WHOLE_CRAWL:
                 self._serve(key)
@@ -335,7 +361,7 @@ class Throttle:
             and bool(self._line)
             and not (self.flights or self._engine.has_active or self._engine.is_starting)
             and (self.room.is_parked or not has_pending)
-            and all(self.governor.slot(key, now).pause.is_parked(now) for key in self._line)
+            and all(self.governor.is_parked(key, now) for key in self._line)
         )
         self._stuck_at = min(self._stuck_at, now) if stuck else math.inf
         if now >= self._stuck_at + STUCK_FOR:

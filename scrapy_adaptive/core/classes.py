@@ -5,6 +5,7 @@ Laws
 * The class of a page is its path with names in place of numbers, dates and identifiers.
 * A limiter blind to the class refuses each class as often as it serves it. Each epoch weighs that
   against a limit of the refused class; below `BLIND` the limiter was not blind.
+* Below `DOUBT` the host is given the benefit of the doubt: its lid is lifted, its cut taken back.
 * Nothing is counted before the first refusal, and nothing of a host that has one class.
 * Memory is bounded: by what was served lately, and by `MOST` classes of a host.
 
@@ -18,6 +19,9 @@ from collections.abc import Mapping
 
 BLIND = 0.0001
 """Chance of calling a limit of the host one of a class: one in ten thousand."""
+
+DOUBT = 0.1
+"""Chance from which the host's lid is lifted: at a faster rate the next epochs tell soon."""
 
 OWN = 0.8
 """Share of the epochs that a class with a limit of its own begins. The others are a limit of the
@@ -93,16 +97,19 @@ class Classes:
             }
             self._total = sum(self._served.values())
 
-    def on_epoch(self, kind: str) -> bool:
-        """A page of that class began an epoch; returns whether a limit of its own explains it."""
+    def on_epoch(self, kind: str) -> float:
+        """A page of that class began an epoch.
+
+        Returns:
+            The chance of as much evidence against the class under a blind limiter.
+        """
         evidence = self._evidence
-        evidence.setdefault(kind, 1.0)
         for each in list(evidence):
             share = max(LEAST_SHARE, self.share(each))
             evidence[each] *= share / OWN if each == kind else (1.0 - share) / (1.0 - OWN)
             if share >= OWN or evidence[each] >= 1.0:
                 del evidence[each]
-        return evidence.get(kind, 1.0) < BLIND
+        return evidence.setdefault(kind, 1.0)  # the first of a row is any class: no evidence
 
     def forget(self, kind: str) -> None:
         """The class has a slot of its own from here."""

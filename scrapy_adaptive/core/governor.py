@@ -5,6 +5,8 @@ Laws
 * A slot is made on first use; of more than `max_slots` the least recently used idle ones are
   forgotten, never one that is paused or has something in flight.
 * The global breaker and the crawl-wide bucket stand before every slot.
+* A class of pages that is split off has a slot of its own under the host's: it may send when both
+  may. Its acceptances count for both, its refusals are its own.
 * granted = measured + ignored + dropped + in flight, at every instant.
 """
 
@@ -18,6 +20,7 @@ from itertools import islice
 
 from .bucket import TokenBucket
 from .ceiling import Aimd, Ceiling
+from .classes import BLIND, DOUBT, Classes, Families
 from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
 from .global_breaker import GlobalBreaker
 from .hold import Hold as HoldCeiling
@@ -100,6 +103,7 @@ class Governor:
         self._chance = chance
         self._ceiling = CEILINGS[ceiling]
         self._slots: OrderedDict[str, Slot] = OrderedDict()
+        self._families = Families(max_slots)
         self._forgotten_pauses = 0.0
         self._learned: dict[str, Learned] = {}
         """What is known of slots that are not there: the first guess when they are."""
@@ -117,7 +121,25 @@ class Governor:
 
     def limits_of(self, key: str) -> Limits:
         """The user's bounds of that slot."""
-        return self._slot_limits.get(key, self._limits)
+        return self._slot_limits.get(self.host_of(key), self._limits)
+
+    def host_of(self, key: str) -> str:
+        """The slot that this one is under; its own key, unless it is a class's."""
+        return self._families.host_of(key) or key
+
+    @property
+    def kinds(self) -> Mapping[str, Mapping[str, str]]:
+        """Of each slot with classes under it: the key of each class's slot."""
+        return self._families.kinds
+
+    def family(self, key: str) -> tuple[str, ...]:
+        """The slots that are held by what this one does: a host's and its classes'."""
+        return self._families.of(key)
+
+    def counts_kinds(self, key: str) -> bool:
+        """Whether the class of each page of this slot has to be known."""
+        slot = self._slots.get(key)
+        return slot is not None and slot.classes is not None
 
     def slot(self, key: str, now: float) -> Slot:
         """The slot of that key, made if nobody knows it."""
@@ -135,6 +157,8 @@ class Governor:
     def recall(self, learned: Mapping[str, Learned]) -> None:
         """Begin these slots with what an earlier crawl had learned, as a guess."""
         self._learned.update(learned)
+        for key in learned:
+            self._families.recall(key)
 
     @property
     def learned(self) -> dict[str, Learned]:
@@ -145,6 +169,9 @@ class Governor:
     def ready_at(self, key: str, now: float) -> Hold | None:
         """Why nothing may be sent for this slot at `now`, and until when; None when it may."""
         hold = self.stop_hold(now) or self.slot(key, now).hold(now)
+        host = self._families.host_of(key)
+        if host is not None:
+            hold = _later(hold, self.slot(host, now).hold(now))
         return hold or self._global_rate_hold(now)
 
     def wanted(self, key: str) -> Wanted:
@@ -172,7 +199,9 @@ class Governor:
         Places promised to queued requests count as taken. A slot nobody knows is not made.
         """
         slot = self._slots.get(key)
-        return None if slot is None else slot.hold_queued(now)
+        hold = None if slot is None else slot.hold_queued(now)
+        host = self._slots.get(self._families.host_of(key) or "")
+        return hold if host is None else _later(hold, host.hold_queued(now))
 
     def next_wakeup(self, keys: Iterable[str], now: float) -> float:
         """The earliest instant at which one of these slots may send, by what is known now.
@@ -186,6 +215,10 @@ class Governor:
         """Slots whose site asked for a longer pause than the user wants to sit through."""
         return [slot for slot in self if slot.pause.is_parked(now)]
 
+    def is_parked(self, key: str, now: float) -> bool:
+        """Whether this slot is parked, or the one that it is under."""
+        return any(self.slot(each, now).pause.is_parked(now) for each in {key, self.host_of(key)})
+
     # Sends
 
     def take(self, key: str, now: float) -> Permit | Hold:
@@ -196,6 +229,9 @@ class Governor:
         if self._global_delay:
             self._global_bucket.take(now, self._global_delay, self._chance())
         permit = self._slots[key].take(now, self._chance())
+        host = self._families.host_of(key)
+        if host is not None:
+            permit.host = self._slots[host].take(now, self._chance())
         self.counts.granted += 1
         self.counts.probes += permit.probe
         return permit
@@ -212,8 +248,14 @@ class Governor:
                 return hold
         slot = self._slots.get(key) or self.slot(key, now)
         hold = slot.hold_queued(now)
+        host_key = self._families.host_of(key)
+        host = None if host_key is None else self.slot(host_key, now)
+        if host is not None:
+            hold = _later(hold, host.hold_queued(now))
         if hold is None:
             slot.reserve(now)
+            if host is not None:
+                host.reserve(now)
             self._reserved += 1
             self._reserved_at = now
         return hold
@@ -221,17 +263,24 @@ class Governor:
     def release(self, key: str) -> None:
         """End one reservation of this slot."""
         self._slots[key].reserved -= 1
+        host = self._families.host_of(key)
+        if host is not None:
+            self._slots[host].reserved -= 1
         self._reserved -= 1
 
     def forget_unused(self, key: str) -> None:
         """Forget a slot through which nothing was sent: its requests go another way."""
         slot = self._slots.get(key)
-        if slot is not None and slot.is_new and not (slot.reserved or slot.robots_count):
+        if slot is None or key in self._families:
+            return
+        if slot.is_new and not (slot.reserved or slot.robots_count):
             del self._slots[key]
 
     def is_overtaken(self, permit: Permit, now: float) -> bool:
         """Whether pain came after this permit was granted: it must not be used any more."""
-        return self.is_stopped(now) or self._slots[permit.key].is_overtaken(permit)
+        return self.is_stopped(now) or any(
+            self._slots[each.key].is_overtaken(each) for each in _with_host(permit)
+        )
 
     # Facts
 
@@ -242,6 +291,10 @@ class Governor:
         decision = slot.on_answer(permit, answer, now, self._chance())
         counts = self.counts
         counts.measured += 1
+        if permit.host is not None:
+            self._tell_host(permit.host, answer, now)
+        elif answer.kind is not None:
+            decision = self._look_at_kind(slot, answer, decision, now)
         if answer.outcome is Outcome.ACCEPTED:
             self._global_breaker.on_accepted()
             self.is_stopped(now)
@@ -253,9 +306,9 @@ class Governor:
         if decision.event is Event.TRIPPED:
             counts.trips += 1
             counts.drained_tokens += held
-            opens = self._global_breaker.on_trip(permit.key, now)
+            opens = self._global_breaker.on_trip(self.host_of(permit.key), now)
         if answer.outcome is Outcome.FAILED:
-            opens |= self._global_breaker.on_failure(permit.key, now)
+            opens |= self._global_breaker.on_failure(self.host_of(permit.key), now)
         if opens:
             self._drain_all(now)
         if self.is_stopped(now) and decision.event is Event.LONE_FAILURE:
@@ -268,13 +321,13 @@ class Governor:
 
     def on_ignored(self, permit: Permit, now: float) -> None:
         """The request was answered by somebody else than its site."""
-        self._slots[permit.key].on_lost(permit)
+        self._end(permit)
         self.counts.ignored += 1
         self.is_stopped(now)
 
     def on_dropped(self, permit: Permit, now: float) -> None:
         """The request was given up before it reached the wire."""
-        self._slots[permit.key].on_lost(permit)
+        self._end(permit)
         self.counts.dropped += 1
         self.is_stopped(now)
 
@@ -290,6 +343,62 @@ class Governor:
     def is_stopped(self, now: float) -> bool:
         """Whether the global breaker is open; its cool-down begins with the last answer back."""
         return self.stop_hold(now) is not None
+
+    def _end(self, permit: Permit) -> None:
+        """A permit ended without an answer of the site."""
+        for each in _with_host(permit):
+            self._slots[each.key].on_lost(each)
+
+    def _tell_host(self, permit: Permit, answer: Answer, now: float) -> None:
+        """What a class's request means for its host: an acceptance is one, pain is no news."""
+        slot = self._slots[permit.key]
+        if answer.outcome is Outcome.ACCEPTED:
+            slot.on_answer(permit, replace(answer, quotas=()), now, self._chance())
+        else:
+            slot.on_lost(permit)
+
+    def _look_at_kind(self, slot: Slot, answer: Answer, decision: Decision, now: float) -> Decision:
+        """Count the class of this page; split it off if it alone is refused."""
+        kind, classes = answer.kind, slot.classes
+        assert kind is not None
+        if decision.event in (Event.ACCEPTED, Event.RECOVERED):
+            if classes is not None:
+                classes.on_accepted(kind)
+            return decision
+        if decision.event is not Event.TRIPPED or self._families.host_of(slot.key) is not None:
+            return decision
+        if classes is None:
+            classes = slot.classes = Classes()
+        if kind in self.kinds.get(slot.key, ()):  # it had its permit before the class was split off
+            slot.acquit(now)
+            return decision
+        chance = classes.on_epoch(kind)
+        if chance < BLIND:
+            return self._split(slot, kind, answer, decision, now)
+        if chance < DOUBT:
+            slot.acquit(now)
+        return decision
+
+    def _split(
+        self, host: Slot, kind: str, answer: Answer, decision: Decision, now: float
+    ) -> Decision:
+        """Give this class of pages a slot of its own; the host is acquitted."""
+        key = self._families.add(host.key, kind)
+        if key is None or host.classes is None:
+            return decision
+        share = host.classes.share(kind)
+        host.classes.forget(kind)
+        host.acquit(now)
+        slot = self.slot(key, now)
+        host.reserved += slot.reserved  # a job may have left pages under that key
+        slot.latency_delay = host.latency_delay
+        slot.crawl_delay = host.crawl_delay
+        if slot.is_new and host.rate < math.inf:
+            slot.recall(Learned(share * host.rate))
+        slot.drain(now)
+        if answer.told is not None:
+            slot.resume_pause(now, decision.wait)
+        return replace(decision, why=f"{decision.why}; only {kind} is refused: it has its own pace")
 
     def _global_rate_hold(self, now: float, reserved: int = 0) -> Hold | None:
         if not self._global_delay:
@@ -309,7 +418,7 @@ class Governor:
             return
         looks = min(EVICTION_LOOKS, len(self._slots) - 1)
         for key in list(islice(self._slots, looks)):
-            if not self._slots[key].is_idle(now):
+            if key in self._families or not self._slots[key].is_idle(now):
                 self._slots.move_to_end(key)
                 continue
             slot = self._slots.pop(key)
@@ -320,3 +429,15 @@ class Governor:
                     del self._learned[next(iter(self._learned))]
             if len(self._slots) <= self._max_slots:
                 return
+
+
+def _later(hold: Hold | None, other: Hold | None) -> Hold | None:
+    """What holds for longer of the two."""
+    if hold is None or (other is not None and other.until > hold.until):
+        return other
+    return hold
+
+
+def _with_host(permit: Permit) -> tuple[Permit, ...]:
+    """A permit, and that of the host's slot which was taken with it."""
+    return (permit,) if permit.host is None else (permit, permit.host)

@@ -4,6 +4,7 @@ Laws
 ----
 * Time is virtual; it jumps from event to event.
 * A refused page goes back behind the pages that wait, as in `HostQueue`; none is lost by pain.
+* Pages of every slot wait at any time: a class of pages that is held holds up no other.
 * Whatever the governor answers is obeyed; nothing else paces the crawl.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
     from .wire import Reply, Server
 
 HOST = "site"
-"""The slot of every simulated page."""
+"""The slot of every simulated page, unless its class has one of its own under it."""
 
 WAITING = 100
-"""Pages that wait in the crawler's queue: a refused page comes again after as many others."""
+"""Pages of a slot that wait in the crawler's queue: a refused page comes again after as many
+others."""
 
 RETRIES = 1
 """Times that a broken page is fetched again: with the refusal and the recheck that showed it to
@@ -51,36 +53,70 @@ class Timeline:
 
 
 class Frontier:
-    """The pages of one site that wait to be fetched; fresh ones without end."""
+    """The pages of one site that wait to be fetched, by slot; fresh ones without end.
 
-    def __init__(self, pages: Iterator[Page]) -> None:
+    Args:
+        pages: what there is to fetch; a page of a slot of which enough wait is passed over.
+        kinds: the classes with a slot of their own, and its key.
+    """
+
+    def __init__(self, pages: Iterator[Page], kinds: Callable[[], Mapping[str, str]]) -> None:
         self._fresh = pages
-        self._waiting: deque[Page] = deque(next(pages) for _ in range(WAITING))
+        self._kinds = kinds
+        self._waiting: dict[str, deque[Page]] = {HOST: deque(next(pages) for _ in range(WAITING))}
         self._retries: Counter[int] = Counter()
 
-    def choose(self, wanted: Wanted, is_suspect: Callable[[Page], bool]) -> Page:
-        """The page that serves best just now: the first of those that fit, or of all."""
-        if wanted is Wanted.ANY:
-            return self._waiting[0]
-        suspected = wanted is Wanted.SUSPECTED
-        fits = (page for page in self._waiting if is_suspect(page) == suspected)
-        return next(fits, self._waiting[0])
+    @property
+    def slots(self) -> list[str]:
+        """The slots, who waited longest first."""
+        return list(self._waiting)
 
-    def take(self, page: Page) -> None:
+    def choose(self, slot: str, wanted: Wanted, is_suspect: Callable[[Page], bool]) -> Page:
+        """The page that serves best just now: the first of those that fit, or of all."""
+        waiting = self._waiting[slot]
+        if wanted is Wanted.ANY:
+            return waiting[0]
+        suspected = wanted is Wanted.SUSPECTED
+        fits = (page for page in waiting if is_suspect(page) == suspected)
+        return next(fits, waiting[0])
+
+    def take(self, slot: str, page: Page) -> None:
         """This page is fetched; a fresh one joins the others."""
-        self._waiting.remove(page)
-        if len(self._waiting) < WAITING:
-            self._waiting.append(next(self._fresh))
+        waiting = self._waiting[slot] = self._waiting.pop(slot)
+        waiting.remove(page)
+        self._fill(waiting)
 
     def give_back(self, page: Page) -> None:
         """A refused page waits behind the others."""
-        self._waiting.append(page)
+        self._of(page).append(page)
+
+    def _of(self, page: Page) -> deque[Page]:
+        slot = self._kinds().get(page.kind, HOST)
+        if slot not in self._waiting:
+            self._sort()
+        return self._waiting[slot]
+
+    def _fill(self, waiting: deque[Page]) -> None:
+        while len(waiting) < WAITING:
+            page = next(self._fresh)
+            joined = self._of(page)
+            if len(joined) < WAITING:
+                joined.append(page)
+
+    def _sort(self) -> None:
+        """A class was split off: its pages wait for a slot of their own."""
+        pages = [page for waiting in self._waiting.values() for page in waiting]
+        self._waiting = {slot: deque() for slot in (HOST, *self._kinds().values())}
+        for page in pages:
+            self._of(page).append(page)
+        for slot in list(self._waiting):
+            self._fill(self._waiting[slot])
 
     def retry(self, page: Page) -> bool:
         """A broken page is fetched again a few times; returns whether it was given up."""
         self._retries[page.number] += 1
         if self._retries[page.number] <= RETRIES:
-            self._waiting.append(page)
+            self.give_back(page)
             return False
         del self._retries[page.number]
         return True
@@ -103,7 +139,7 @@ class Crawl:
         self.now = 0.0
         self._governor = governor
         self._server = server
-        self._frontier = Frontier(pages)
+        self._frontier = Frontier(pages, lambda: governor.kinds.get(HOST, {}))
         self._delay = delay
         self._events: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
         self._event_count = 0
@@ -130,17 +166,28 @@ class Crawl:
 
     def _send(self) -> float:
         """Send whatever may go; returns the instant at which more may."""
-        governor, frontier = self._governor, self._frontier
-        while True:
-            page = frontier.choose(governor.wanted(HOST), self._is_suspect)
-            permit = governor.take(HOST, self.now)
+        slots = self._frontier.slots
+        wake_at = math.inf
+        while slots:
+            permit = self._send_one(slots[0])
             if isinstance(permit, Hold):
-                return max(permit.until, math.nextafter(self.now, math.inf))
-            frontier.take(page)
-            self._at(self.now + self._delay(), self._on_arrival, permit, page)
+                wake_at = min(wake_at, permit.until)
+                del slots[0]
+            else:
+                slots = self._frontier.slots
+                wake_at = math.inf
+        return max(wake_at, math.nextafter(self.now, math.inf))
 
-    def _is_suspect(self, page: Page) -> bool:
-        return self._governor.slot(HOST, self.now).is_suspect(page.number)
+    def _send_one(self, slot: str) -> Permit | Hold:
+        """Send a page of this slot, if one may go."""
+        governor, frontier = self._governor, self._frontier
+        is_suspect = governor.slot(slot, self.now).is_suspect
+        page = frontier.choose(slot, governor.wanted(slot), lambda page: is_suspect(page.number))
+        permit = governor.take(slot, self.now)
+        if isinstance(permit, Permit):
+            frontier.take(slot, page)
+            self._at(self.now + self._delay(), self._on_arrival, permit, page)
+        return permit
 
     def _on_arrival(self, permit: Permit, page: Page) -> None:
         reply = self._server.on_arrival(self.now, page)
@@ -166,6 +213,7 @@ class Crawl:
             told=None if accepted else told,
             quotas=hints.quotas,
             page=page.number,
+            kind=page.kind,
         )
         decision = self._governor.on_answer(permit, answer, self.now)
         if accepted:
