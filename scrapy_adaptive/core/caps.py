@@ -4,8 +4,8 @@ Laws
 ----
 * A limiter blind to concurrency refuses at a level (requests in flight) as often as that level
   occurs. The shares of successive epochs multiply; below `BLIND` it was not blind.
-* The cap is one less than the level that is refused. It is tested again, ever more rarely.
-* A level refused only after many were served, or until after a long silence, was no cap.
+* The cap is one less than the lowest level refused. It is tested again, ever more rarely.
+* A trial that serves long enough raises the cap; after three such no cap is believed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SERVED = 6
 """So many times its level served at a trial, and the trial has passed."""
 
 MOST_ERRORS = 3
-"""Caps that turned out to be none, after which no cap is believed."""
+"""Trials that passed, after which no cap is believed."""
 
 
 class Caps:

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from .aimd import Aimd
 from .bucket import TokenBucket
-from .ceiling import Aimd, Ceiling
+from .ceiling import Ceiling
 from .classes import BLIND, DOUBT, Classes, Families
 from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
 from .global_breaker import GlobalBreaker

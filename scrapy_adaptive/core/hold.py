@@ -4,7 +4,7 @@ Laws
 ----
 * The limit lies between `lo`, the highest rate that passed a stage, and `hi`, the lowest refused.
 * A refusal is asked what it is evidence of, in this order: noise, a look at noise, a limit on
-  what is in flight, chance at the start, a rate.
+  what is in flight, a door that was closed from the first, chance at the start, a rate.
 * A held rate that is refused is cut a little; a rate above it that is refused becomes `hi`.
 * What a refusal costs decides how long the next rate must pass before one more is risked.
 """
@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import math
 from copy import copy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .account import Account
-from .bracket import CLIMB, FAR, FIRST_CLIMB, NARROW, stage, step
+from .belief import PRICE, Belief, Epoch
+from .bracket import CLIMB, NARROW, stage, step
 from .caps import Caps
 from .ceiling import GAPS, SLOWEST
 from .facts import Learned
@@ -31,10 +31,6 @@ HURRIED = 0.75
 
 STEADY = 1.0
 """Least seconds of any other stage: limits of a second have to show."""
-
-PRICE = 8.0
-"""Pages that one refusal costs: with it, one request in about 750 is refused on a limit that
-stands still."""
 
 MARGIN = 0.01
 """Share by which the held rate stays under what the account says: an account of a hundred pages
@@ -76,69 +72,6 @@ WIDEST_CLUSTER = 3.0
 
 SETTLING = 4.0
 """Times the usual silence before a recheck while the rate itself is in doubt."""
-
-
-@dataclass(slots=True)
-class Belief:
-    """What is thought of the limit; all that a pardon takes back."""
-
-    rate: float
-    """The rate in use, 1/s."""
-    lo: float = 0.0
-    hi: float = math.inf
-    climb: float = 1.0
-    """Share of the last step above a lid that was lifted."""
-    price: float = PRICE
-    """Pages that the next refusal will cost."""
-    is_start: bool = True
-    """Nothing was refused yet, or nothing that was believed."""
-    is_doubted: bool = False
-    """One refusal at the start was put down to chance: this rate is looked at twice."""
-    is_trial: bool = False
-    """The rate is a window's count over a human unit of time."""
-    is_settled: bool = False
-    """The bracket has been closed once."""
-    passed: int = 0
-    """Requests served at this rate while it bound."""
-    stage_at: float = -math.inf
-    """The instant since which this rate is in use."""
-    spacing: int = 0
-    """Requests served since the last refusal."""
-    cuts: int = 0
-    """Cuts in a row of a held rate, each after a refusal in isolation."""
-    series: int = 0
-    """Requests served in the course of these cuts."""
-    best: float = 0.0
-    """The best rate that was held, 1/s."""
-
-    @property
-    def hurries(self) -> bool:
-        """Whether the rate doubles without proving anything."""
-        far = FAR * self.rate <= self.hi < math.inf
-        return (self.is_start or far) and not self.is_trial
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """One congestion epoch, from the refusal to the recovery."""
-
-    rate: float
-    """The rate that was refused, 1/s."""
-    least: float
-    """The rate that was served from recovery to recovery, 1/s: the limit is no less."""
-    served: int
-    """Requests served since the recovery before."""
-    spacing: int
-    """Requests served since the refusal before."""
-    outage: float
-    """Seconds from the refusal to the recovery."""
-    span: float
-    """Seconds from the recovery before to the last probe that was refused."""
-    recovery: Recovery
-    is_alone: bool
-    """Whether one request alone was refused, and the first probe was accepted."""
-    was_held: bool
-    """Whether the rate had passed a stage before."""
 
 
 class Hold:
@@ -288,11 +221,11 @@ class Hold:
         if recovery.tries:
             self._quiet = max(self._quiet, min(epoch.outage, OUTLAST_MOST))
         explained = (
-            self._is_noise(epoch)
-            or self._is_looked_at(now, epoch)
-            or self._is_cap(now, epoch)
-            or self._is_closed_door(now, epoch)
-            or self._is_chance(now, epoch)
+            self._as_noise(epoch)
+            or self._as_looked_at(now, epoch)
+            or self._as_cap(now, epoch)
+            or self._as_closed_door(now, epoch)
+            or self._as_chance(now, epoch)
         )
         self._has_recovered = True
         if not explained:
@@ -325,8 +258,7 @@ class Hold:
         self.belief.cuts = 0
         self.belief.is_trial = False
         self.belief.price = PRICE
-        self.belief.hi = math.inf
-        self.belief.climb = FIRST_CLIMB / 2.0
+        self.belief.lift()
         self._move(now, self.belief.rate)
 
     # Up
@@ -355,8 +287,7 @@ class Hold:
         if belief.passed >= KNOWN:
             belief.best = max(belief.best, rate)
         if rate >= belief.hi:
-            belief.hi = math.inf
-            belief.climb = FIRST_CLIMB / 2.0
+            belief.lift()
         if belief.hi < math.inf:
             self._move(now, step(rate, belief.hi))
             return
@@ -391,10 +322,14 @@ class Hold:
             was_held=rate <= belief.lo * (1.0 + 1e-9),
         )
 
-    def _is_noise(self, epoch: Epoch) -> bool:
+    # Each takes the epoch for its own, and returns True, or leaves it to the next.
+
+    def _as_noise(self, epoch: Epoch) -> bool:
+        """No more refusals at this rate than come by chance."""
         return self.noise.on_refused() and not epoch.recovery.tries
 
-    def _is_looked_at(self, now: float, epoch: Epoch) -> bool:
+    def _as_looked_at(self, now: float, epoch: Epoch) -> bool:
+        """It came while a faster rate was looked at."""
         look = self._look
         if look is None:
             return False
@@ -402,22 +337,23 @@ class Hold:
             self._end_look(now, is_noise=False)
         return True
 
-    def _is_cap(self, now: float, epoch: Epoch) -> bool:
+    def _as_cap(self, now: float, epoch: Epoch) -> bool:
+        """It came where more were in flight than usual, once too often."""
         if epoch.recovery.tries or not self.caps.on_epoch(self._level):
             return False
-        self.belief.hi = math.inf
-        self.belief.climb = FIRST_CLIMB / 2.0
+        self.belief.lift()
         self._move(now, self.belief.rate)
         return True
 
-    def _is_closed_door(self, now: float, epoch: Epoch) -> bool:
+    def _as_closed_door(self, now: float, epoch: Epoch) -> bool:
         """Nothing was served before the first pause: that tells nothing of a rate."""
         if self._has_recovered or epoch.served > 1:
             return False
         self._move(now, self.belief.rate)
         return True
 
-    def _is_chance(self, now: float, epoch: Epoch) -> bool:
+    def _as_chance(self, now: float, epoch: Epoch) -> bool:
+        """The first at the start, and alone: the rate is looked at twice."""
         belief = self.belief
         if not (epoch.is_alone and belief.is_start) or belief.is_doubted:
             return False
@@ -506,8 +442,7 @@ class Hold:
         belief = self.belief
         if is_noise:
             self.noise.on_found(belief.cuts, belief.series)
-            belief.hi = math.inf
-            belief.climb = FIRST_CLIMB
+            belief.lift()
             self._move(now, belief.rate)
         else:
             belief = self.belief = self._fallback

@@ -96,7 +96,7 @@ class Noise:
     def on_found(self, hits: int, pages: int) -> None:
         """A look has shown that so many of so many requests were refused by chance."""
         self._hits = float(hits)
-        self._pages = float(pages)
+        self._pages = max(float(pages), hits / MOST)
         self._refused = self._served = 0
 
 

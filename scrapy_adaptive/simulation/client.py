@@ -33,9 +33,8 @@ WAITING = 100
 """Pages of a slot that wait in the crawler's queue: a refused page comes again after as many
 others."""
 
-RETRIES = 1
-"""Times that a broken page is fetched again: with the refusal and the recheck that showed it to
-be broken it has been fetched as often as RETRY_TIMES of Scrapy says."""
+RETRIES = 2
+"""Times that a broken page is fetched again, as RETRY_TIMES of Scrapy says."""
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_adaptive.core.ceiling import Aimd
+from scrapy_adaptive.core.aimd import Aimd
 from scrapy_adaptive.core.facts import Permit, Recovery
 from tests.core.virtual import STEADY
 

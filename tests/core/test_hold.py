@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_adaptive.core.belief import Belief
 from scrapy_adaptive.core.ceiling import SLOWEST
 from scrapy_adaptive.core.facts import Permit, Recovery
-from scrapy_adaptive.core.hold import Belief, Hold
+from scrapy_adaptive.core.hold import Hold
 from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.slot import Slot
 from tests.core.virtual import STEADY, Virtual

@@ -108,7 +108,7 @@ CASES = (
     Case("bucket:10/5,step=4@300", 2 * SHORT, goodput=0.91, refused=0.003),
     Case("bucket:10/5,step=0.3@300", SHORT, goodput=0.96, refused=0.006),
     Case("bucket:2/5,noise=0.005", LONG, goodput=0.88, refused=0.012),
-    Case("bucket:2/5,dead=200", LONG / 2, goodput=0.96, refused=0.02),
+    Case("bucket:2/5,dead=200", LONG / 2, goodput=0.96, refused=0.025),
 )
 
 
@@ -146,10 +146,11 @@ def test_a_ban_is_hardly_ever_hit() -> None:
 
 
 def test_a_dead_page_is_given_up_and_the_others_go_on() -> None:
-    """3500 pages, of which one in 200 is dead."""
+    """3500 pages, one in 200 dead and asked four times; the limit itself refuses 0.4 % at most."""
     for readings in crawls("bucket:2/5,dead=200", LONG / 2):
         assert 14 <= readings.lost_count <= 20
-        assert readings.whole.refused_count <= 4.5 * readings.lost_count
+        of_the_limit = 0.004 * readings.whole.accepted_count
+        assert readings.whole.refused_count <= 4 * readings.lost_count + of_the_limit
 
 
 @pytest.mark.parametrize("burst", [1, 5, 20, 100])
