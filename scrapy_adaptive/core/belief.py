@@ -86,7 +86,9 @@ class Epoch:
     span: float
     """Seconds from the recovery before to the last probe that was refused."""
     recovery: Recovery
+    is_short: bool
+    """Whether a silence of a few gaps ended it."""
     is_alone: bool
-    """Whether one request alone was refused, and the first probe was accepted."""
+    """Whether it is short, and one request alone was refused."""
     was_held: bool
     """Whether the rate had passed a stage before."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from .account import Account
 from .belief import PRICE, Belief, Epoch
-from .bracket import CLIMB, NARROW, stage, step
+from .bracket import CLIMB, LIFT, NARROW, stage, step
 from .caps import Caps
 from .ceiling import GAPS, SLOWEST
 from .facts import Learned
@@ -38,6 +38,10 @@ is off by one."""
 
 DEEPER = 0.01
 """First cut, as a share, of a held rate that is refused in isolation; each next is twice it."""
+
+DEEPEST = 0.5
+"""Share of a held rate that one epoch leaves at least, where a short silence ended it: a limit
+that fell further shows in the next."""
 
 CUTS = 4
 """Such cuts in a row after which the refusals may not be the rate's: 15 % deeper, none helped."""
@@ -70,6 +74,12 @@ learned then is of use for the whole crawl."""
 WIDEST_CLUSTER = 3.0
 """Most refusals beyond noise that the price counts."""
 
+BY_CHANCE = 0.25
+"""Share of a silence that counts into the price where noise is known: chance refuses probes too."""
+
+AT_START = 2.0
+"""Gaps of the accepted rate in the first silence of the start: it may be twice the limit."""
+
 SETTLING = 4.0
 """Times the usual silence before a recheck while the rate itself is in doubt."""
 
@@ -90,6 +100,7 @@ class Hold:
         "_busy",
         "_fallback",
         "_has_recovered",
+        "_least_rate",
         "_level",
         "_look",
         "_pardon",
@@ -120,6 +131,8 @@ class Hold:
         self._busy = 0.0
         self._level = 1
         self._has_recovered = False
+        self._least_rate = math.inf
+        """The rate that was surely served before the last refusal, 1/s."""
         self._pardon = self._remembered()
 
     # Questions
@@ -136,16 +149,25 @@ class Hold:
 
     @property
     def recheck(self) -> float:
-        """One gap of the rate, and some margin; more while the rate itself is in doubt."""
-        return GAPS / self.rate * (SETTLING if self.belief.is_doubted else 1.0)
+        """One gap of the rate that was surely served, and some margin.
+
+        More while the rate itself is in doubt. A shorter one would call a page broken that a
+        limit refuses.
+        """
+        gap = 1.0 / min(self.rate, self._least_rate)
+        return GAPS * gap * (SETTLING if self.belief.is_doubted else 1.0)
 
     def debt(self, now: float) -> float:
         """Seconds of silence that repay what was served beyond the held pace.
 
-        For a window of time, just what is left of it.
+        For a window of time, just what is left of it. Before a rate was held, two gaps of the
+        rate that was served.
         """
-        if not self.belief.lo or self.noise.ratio or self._look is not None:
+        if self.noise.ratio or self._look is not None:
             return 0.0
+        if not self.belief.lo:
+            served = self._account.served
+            return AT_START * self._busy / served if served > 1 else 0.0
         owed = self._account.served / self.belief.lo
         return max(0.0, owed - self._busy - (now - self._refused_at))
 
@@ -272,7 +294,10 @@ class Hold:
             return max(2.0, belief.rate * max(HURRIED, two_trips))
         least = max(2.0, belief.rate * max(STEADY, two_trips))
         outlast = belief.rate * self._quiet
-        return max(least, outlast, stage(belief.rate, belief.hi, belief.price))
+        needed = stage(belief.rate, belief.hi, belief.price)
+        if belief.hi == math.inf and belief.climb < 1.0:
+            needed = LIFT * stage(1.0, 1.0 + belief.climb, belief.price)
+        return max(least, outlast, needed)
 
     def _go_up(self, now: float) -> None:
         belief = self.belief
@@ -308,8 +333,12 @@ class Hold:
         seconds = self._busy + outage
         least = self._account.served / seconds if seconds > 0.0 else 0.0
         rate = max(self._refused_rate, min(belief.rate, least))
+        self._least_rate = max(self._account.served / (self._busy + recovery.waited), SLOWEST)
         spacing, belief.spacing = belief.spacing, 0
         belief.series += spacing
+        is_short = not (recovery.tries or recovery.told) and recovery.waited <= max(
+            STEADY, SETTLING * GAPS / rate
+        )
         return Epoch(
             rate=rate,
             least=least,
@@ -318,7 +347,8 @@ class Hold:
             outage=outage,
             span=seconds - recovery.waited,
             recovery=recovery,
-            is_alone=self._refusals == 1 and not recovery.tries and not recovery.told,
+            is_short=is_short,
+            is_alone=is_short and self._refusals == 1,
             was_held=rate <= belief.lo * (1.0 + 1e-9),
         )
 
@@ -383,6 +413,8 @@ class Hold:
             least = max(least, 0.5 * min(rate, 1.0 / epoch.recovery.waited))
         if epoch.is_alone and epoch.was_held and epoch.spacing < ISOLATED:
             least = max(least, rate * epoch.served / (epoch.served + ROUGH))
+        if epoch.was_held and epoch.is_short:
+            least = max(least, DEEPEST * rate)
         if self.noise.ratio:
             least = max(least, rate * (1.0 - min(0.5, 2.0 * self.noise.found)))
         return least
@@ -406,6 +438,8 @@ class Hold:
         belief.is_settled |= belief.hi <= belief.lo * (1.0 + 2.0 * NARROW)
         price = PRICE * (refusals + min(WIDEST_CLUSTER, max(0.0, self.noise.unexpected - 1.0)))
         silence = belief.lo * epoch.outage * (1.0 if belief.is_settled else UNSETTLED)
+        if self.noise.ratio and epoch.recovery.tries == 1:
+            silence *= BY_CHANCE
         long = epoch.recovery.tries or epoch.recovery.told
         belief.price = price + silence if long else max(price, silence)
 

@@ -24,14 +24,17 @@ MOST = 0.02
 RATIO = 4.0
 """How many times as often a rate that causes them would be refused at a look, at least."""
 
-IS_REAL = 1.0
+IS_REAL = 4.0
 """Log likelihood ratio from which refusals are believed to be the rate's."""
 
-IS_NOISE = -2.0
+IS_NOISE = -4.0
 """Log likelihood ratio from which they are believed to be noise."""
 
 CLUSTER = 2.5
 """Log likelihood ratio from which refusals at one rate are more than noise explains."""
+
+FEWEST = 2
+"""Refusals at one rate that may be a cluster."""
 
 MEMORY = 4000
 """Requests over which the share is estimated, the older ones fading."""
@@ -71,7 +74,7 @@ class Noise:
             return False
         self._refused += 1
         expected = self.ratio * max(1, self._served)
-        return excess(self._refused, expected) <= CLUSTER
+        return self._refused < FEWEST or excess(self._refused, expected) <= CLUSTER
 
     @property
     def unexpected(self) -> float:
@@ -138,8 +141,6 @@ class Look:
 
     def on_refused(self) -> bool:
         """A request was refused at the faster rate; returns whether the rate is to blame."""
-        if self._free > 0.0:
-            return True
         self._free = self._saved
         self._evidence += math.log(self._beyond / self._ratio)
         return self._evidence >= IS_REAL

@@ -81,6 +81,8 @@ class Slot:
         self._recheck_at: float | None = None
         self._probe: Permit | None = None
         """The probe that is out."""
+        self._recheck: Permit | None = None
+        """The recheck that is out."""
         self._excused = False
         """Whether the present pause is a broken page's, or an earlier run's: it cut nothing."""
         self._bucket = TokenBucket(limits.burst, now)
@@ -223,8 +225,8 @@ class Slot:
     @property
     def wanted(self) -> Wanted:
         """Which of the waiting requests should go next."""
-        if self.phase is not Phase.CLOSED:
-            return Wanted.UNSUSPECTED
+        if self.phase is not Phase.CLOSED or self._recheck is not None:
+            return Wanted.UNSUSPECTED  # another refusal beside it would prove nothing
         return Wanted.ANY if self._recheck_at is None else Wanted.SUSPECTED
 
     def is_suspect(self, page: Page) -> bool:
@@ -267,6 +269,8 @@ class Slot:
         )
         if is_probe:
             self._probe = permit
+        if recheck:
+            self._recheck = permit
         return permit
 
     def is_overtaken(self, permit: Permit) -> bool:
@@ -340,6 +344,8 @@ class Slot:
         self.in_flight -= 1
         if permit is self._probe:
             self._probe = None
+        if permit is self._recheck:
+            self._recheck = None
         if permit.doubted:
             permit.doubted = False
             self.doubts -= 1

@@ -98,7 +98,7 @@ def test_who_opts_out_waits_for_nothing(crawl: Crawler, origin: Callable[..., Or
     def refuse_some(visit: Visit) -> Answer:
         if visit.path == "/paced":
             return refusal(retry_after=6) if visit.count == 1 else Answer()
-        return refusal(delay=0.5) if visit.path == "/3" and visit.count == 1 else Answer(delay=0.5)
+        return refusal(delay=0.2) if visit.path == "/3" and visit.count == 1 else Answer(delay=0.2)
 
     site = origin(refuse_some)
     free = with_meta(urls(site, site.addresses[0]), adaptive_dont_throttle=True)

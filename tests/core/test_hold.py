@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_adaptive.core.belief import Belief
+from scrapy_adaptive.core.bracket import stage
 from scrapy_adaptive.core.ceiling import SLOWEST
 from scrapy_adaptive.core.facts import Permit, Recovery
 from scrapy_adaptive.core.hold import Hold
@@ -147,11 +148,11 @@ class TestDoubt:
     def test_the_page_is_asked_again_after_four_times_the_usual_silence(
         self, doubting: Played
     ) -> None:
-        """4 · 1.2 gaps of .25 s; once the rate has passed, one gap of 8/s and a fifth."""
-        assert doubting.hold.recheck == pytest.approx(1.2)
+        """4 · 1.2 gaps of the rate that was served, 7 in 4.05 s; 1.2 once this one has passed."""
+        assert doubting.hold.recheck == pytest.approx(4.8 * 4.05 / 7.0)
         doubting.serve(3)
         assert doubting.rate == 8.0
-        assert doubting.hold.recheck == pytest.approx(0.15)
+        assert doubting.hold.recheck == pytest.approx(1.2 * 4.05 / 7.0)
 
     def test_a_second_one_is_believed(self, doubting: Played) -> None:
         """Two pages and a probe in .75 + .3 s are 2.857/s; a hundredth less is held."""
@@ -282,7 +283,7 @@ class TestLids:
         assert played.rate == pytest.approx(10.10025)
 
     def test_half_a_stage_above_the_lid_lifts_it(self) -> None:
-        """266.7 pages; then 6 % up, and with a second at each rate 12 % and 24 %."""
+        """266.7 pages; then 6 % up, and at half a stage of each step 12 % and 24 %."""
         played = settled(10.0, hi=10.05)
         played.serve(534 + 266)
         assert played.hold.belief.hi == 10.05
@@ -290,7 +291,7 @@ class TestLids:
         assert played.hold.belief.hi == math.inf
         rates = [played.rate]
         for _ in range(2):
-            played.serve(math.ceil(played.rate))
+            played.serve(math.ceil(0.5 * stage(1.0, 1.0 + played.hold.belief.climb, 8.0)))
             rates.append(played.rate)
         assert rates == pytest.approx([10.70627, 11.99102, 14.86886], abs=1e-4)
 
@@ -375,9 +376,15 @@ class TestDebt:
         assert owing.hold.debt(owing.now + 2.0) == pytest.approx(2.9333, abs=1e-4)
         assert owing.hold.debt(owing.now + 60.0) == 0.0
 
-    def test_nothing_is_owed_before_a_rate_was_held(self) -> None:
+    def test_two_gaps_of_what_was_served_before_a_rate_was_held(self) -> None:
         played = Played(1.0)
         played.serve(50)
+        played.refuse()
+        assert played.hold.debt(played.now) == pytest.approx(2.0 * played.now / 50, abs=1e-4)
+
+    def test_nothing_is_owed_before_a_second_page_was_served(self) -> None:
+        played = Played(1.0)
+        played.serve(1)
         played.refuse()
         assert played.hold.debt(played.now) == 0.0
 
@@ -454,7 +461,7 @@ class TestCaps:
         """No lid, and climbing steps."""
         assert capped.hold.belief.hi == math.inf
         rate = capped.rate
-        capped.serve(200, level=4)
+        capped.serve(1500, level=4)
         assert capped.rate > 1.5 * rate
 
     def test_before_there_is_enough_evidence_nothing_is_capped(self) -> None:

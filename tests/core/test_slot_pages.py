@@ -41,6 +41,15 @@ class TestRechecks:
         assert suspecting.held_until(Reason.RECHECK) == pytest.approx(5.2)
         assert suspecting.slot().wanted is Wanted.SUSPECTED
 
+    def test_beside_a_recheck_no_other_suspect_goes_out(self, suspecting: Virtual) -> None:
+        """Another refusal would hide what the recheck's own means."""
+        suspecting.wait_out()
+        permit = suspecting.send()
+        assert permit.recheck
+        assert suspecting.slot().wanted is Wanted.UNSUSPECTED
+        suspecting.accept(permit, page="x")
+        assert suspecting.slot().wanted is Wanted.ANY
+
     def test_a_first_silence_that_the_site_asked_for_is_not_repeated(self) -> None:
         """600 s were told, and sufficed; 2.4 s at 0.5/s are enough to ask the page again."""
         virtual = Virtual(PACED)
