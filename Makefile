@@ -32,6 +32,7 @@ bench: $(VENV)/.test $(VENV)/.bench
 	$(BIN)/python benchmarks/starvation.py
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/simulation.py --out benchmarks/results
+	$(BIN)/python benchmarks/sweep.py --out benchmarks/results
 	$(BIN)/python benchmarks/crawls/run.py --minutes 3
 
 $(BIN)/python:

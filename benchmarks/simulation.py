@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import sys
 
-sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
 
 import argparse
 import random

@@ -1,0 +1,192 @@
+"""Do the results hang on a constant? Each one halved and doubled, against a few servers.
+
+A line is a constant at half or twice its value; a cell is the goodput, as a share of an oracle
+that knows the server, and the share of refused hits, both in percent and means over the seeds. The
+first line is the law as it is. Marked by `!` is a goodput more than two points under it, or
+refusals more than a tenth of a point over it.
+
+    python benchmarks/sweep.py [--seeds 201,202] [--minutes 60] [--only TEXT] [--out FOLDER]
+
+Windows in human units, and counts that cannot be halved, are no constants to sweep.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import argparse
+import statistics
+from dataclasses import dataclass
+from multiprocessing import Pool
+from types import ModuleType
+
+from benchmarks.simulation import CLOSED, TAIL, UNBOUND, Row, crawl
+from scrapy_adaptive.core import account, belief, bracket, caps, hold, noise, slowness
+
+WORSE_GOODPUT = 2.0
+"""Points of goodput under the law as it is, from which a cell is marked."""
+
+WORSE_REFUSED = 0.1
+"""Points of refusals over it."""
+
+ROWS = (
+    Row("bucket:50/5", 0.0, 0.0),
+    Row("bucket:10/1", 0.0, 0.0),
+    Row("window:60/60", 0.0, 0.0),
+    Row("bucket:10/20,step=4@1800", 0.0, 0.0),
+    Row("bucket:10/20,sine=0.6", 0.0, 0.0),
+    Row("bucket:10/20,noise=0.005", 0.0, 0.0),
+    Row("bucket:10/20,dead=200", 0.0, 0.0),
+    Row("ban:10/20/60,restarted", 0.0, 0.0),
+    Row("cap:4/0.25", 0.0, 0.0, network=TAIL, target_concurrency=UNBOUND, share=CLOSED),
+    Row("queue:4/0.25,random", 0.0, 0.0, target_concurrency=32.0),
+)
+"""One server of each regime."""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number of the law, and the modules that use it by name.
+
+    What matters of a few is their distance from 1.
+    """
+
+    name: str
+    home: ModuleType
+    others: tuple[ModuleType, ...] = ()
+    is_multiple: bool = False
+
+    @property
+    def title(self) -> str:
+        """Module and name."""
+        return f"{self.home.__name__.rpartition('.')[2]}.{self.name}"
+
+    def set(self, value: float) -> None:
+        """Have the law use that value, in this process."""
+        for module in (self.home, *self.others):
+            setattr(module, self.name, value)
+
+    def scaled(self, factor: float) -> float:
+        """The value times that; whole where the value is."""
+        value: float = getattr(self.home, self.name)
+        if self.is_multiple:
+            return 1.0 + factor * (value - 1.0)
+        return max(1, round(factor * value)) if isinstance(value, int) else factor * value
+
+
+CONSTANTS = (
+    Constant("STEP", bracket),
+    Constant("NARROW", bracket, (hold,)),
+    Constant("ABOVE", bracket, is_multiple=True),
+    Constant("LIFT", bracket, (hold,)),
+    Constant("FAR", bracket, (belief,)),
+    Constant("FIRST_CLIMB", bracket, (belief,)),
+    Constant("PRICE", belief, (hold,)),
+    *(
+        Constant(name, hold)
+        for name in (
+            "HURRIED",
+            "STEADY",
+            "MARGIN",
+            "DEEPER",
+            "DEEPEST",
+            "CUTS",
+            "KNOWN",
+            "ISOLATED",
+            "ROUGH",
+            "ENOUGH",
+            "OUTLAST_MOST",
+            "UNSETTLED",
+            "WIDEST_CLUSTER",
+            "BY_CHANCE",
+            "AT_START",
+            "SETTLING",
+        )
+    ),
+    Constant("LOOK", noise, (hold,), is_multiple=True),
+    *(
+        Constant(name, noise)
+        for name in (
+            "MOST",
+            "RATIO",
+            "IS_REAL",
+            "IS_NOISE",
+            "CLUSTER",
+            "FEWEST",
+            "MEMORY",
+            "GONE",
+        )
+    ),
+    *(Constant(name, caps) for name in ("BLIND", "LEAST_SHARE", "MEMORY", "RETEST", "SERVED")),
+    Constant("SLOW", slowness, is_multiple=True),
+    *(Constant(name, slowness) for name in ("SCATTER", "FEWEST", "MOST")),
+    Constant("IDLE", account),
+)
+
+Cell = tuple[float, float]
+Job = tuple[int | None, float, Row, tuple[int, ...], float]
+
+
+def cell(job: Job) -> Cell:
+    """Goodput and refusals of one server, in percent, with one constant scaled."""
+    number, factor, row, seeds, minutes = job
+    constant = None if number is None else CONSTANTS[number]
+    usual = 0.0 if constant is None else constant.scaled(1.0)
+    if constant is not None:
+        constant.set(constant.scaled(factor))
+    try:
+        found = [crawl((row, seed, minutes)).whole for seed in seeds]
+    finally:
+        if constant is not None:
+            constant.set(usual)
+    goodput = statistics.mean(100.0 * (part.goodput_ratio or 0.0) / row.share for part in found)
+    return goodput, statistics.mean(100.0 * part.refused_ratio for part in found)
+
+
+def line(title: str, cells: list[Cell], usual: list[Cell]) -> str:
+    """One constant's results."""
+    parts = []
+    for (goodput, refused), (whole, least) in zip(cells, usual, strict=True):
+        worse = goodput < whole - WORSE_GOODPUT or refused > least + WORSE_REFUSED
+        parts.append(f"{goodput:.1f}/{refused:.2f}{'!' if worse else ' '}".rjust(13))
+    return f"{title:<26}" + "".join(parts)
+
+
+def main() -> int:
+    """Crawl all; print and keep the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seeds", default="201,202")
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--only", default="", help="constants whose name has this in it")
+    parser.add_argument("--out", type=Path, help="folder for the table")
+    given = parser.parse_args()
+    seeds = tuple(int(seed) for seed in given.seeds.split(","))
+    chosen = [each for each, constant in enumerate(CONSTANTS) if given.only in constant.title]
+    swept: list[tuple[int | None, float]] = [(None, 1.0)]
+    swept += [(number, factor) for number in chosen for factor in (0.5, 2.0)]
+    jobs: list[Job] = [(*each, row, seeds, given.minutes) for each in swept for row in ROWS]
+    lines = [f"python benchmarks/sweep.py {' '.join(sys.argv[1:])}".rstrip(), ""]
+    lines += [f"{letter}  {row.name}" for letter, row in zip("abcdefghij", ROWS, strict=True)]
+    lines += ["", " " * 26 + "".join(letter.rjust(12) + " " for letter in "abcdefghij")]
+    print("\n".join(lines), flush=True)
+    usual: list[Cell] = []
+    with Pool() as pool:
+        found = pool.imap(cell, jobs)
+        for number, factor in swept:
+            cells = [next(found) for _ in ROWS]
+            usual = usual or cells
+            title = "as it is" if number is None else f"{CONSTANTS[number].title} x {factor:g}"
+            lines.append(line(title, cells, usual).rstrip())
+            print(lines[-1], flush=True)
+    if given.out:
+        given.out.mkdir(parents=True, exist_ok=True)
+        (given.out / "sweep.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
