@@ -32,7 +32,7 @@ from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.simulation.client import Crawl
 from scrapy_adaptive.simulation.network import MEAN, network
-from scrapy_adaptive.simulation.readings import Readings, read
+from scrapy_adaptive.simulation.readings import Part, Readings, read
 from scrapy_adaptive.simulation.spec import read_spec
 
 GOODPUT_SLACK = 1.0
@@ -159,23 +159,26 @@ def line(row: Row, found: list[Readings]) -> tuple[str, bool]:
     """The row as a line, and whether it misses its bar."""
     percent = 100.0 / row.share
 
-    def goodput(part: str) -> list[float]:
-        return [percent * (getattr(each, part).goodput_ratio or 0.0) for each in found]
+    def goodput(parts: list[Part]) -> list[float]:
+        return [percent * (part.goodput_ratio or 0.0) for part in parts]
 
-    def refused(part: str) -> float:
-        return statistics.mean(100.0 * getattr(each, part).refused_ratio for each in found)
+    def refused(parts: list[Part]) -> float:
+        return statistics.mean(100.0 * part.refused_ratio for part in parts)
 
-    whole = statistics.mean(goodput("whole"))
-    misses = whole < row.goodput - GOODPUT_SLACK or refused("whole") > row.refused + REFUSED_SLACK
+    crawls = [each.whole for each in found]
+    halves = [each.second_half for each in found]
+    firsts = [each.first for each in found]
+    whole = statistics.mean(goodput(crawls))
+    misses = whole < row.goodput - GOODPUT_SLACK or refused(crawls) > row.refused + REFUSED_SLACK
     reached = [each.reached_at for each in found if each.reached_at is not None]
     cells = (
         f"{whole:.1f}",
-        f"{min(goodput('whole')):.1f}",
-        f"{refused('whole'):.2f}",
-        f"{statistics.mean(goodput('second_half')):.1f}",
-        f"{refused('second_half'):.2f}",
-        f"{statistics.mean(goodput('first')):.1f}",
-        f"{refused('first'):.2f}",
+        f"{min(goodput(crawls)):.1f}",
+        f"{refused(crawls):.2f}",
+        f"{statistics.mean(goodput(halves)):.1f}",
+        f"{refused(halves):.2f}",
+        f"{statistics.mean(goodput(firsts)):.1f}",
+        f"{refused(firsts):.2f}",
         f"{statistics.mean(reached):.0f} s" if reached else "-",
         f"{statistics.mean(each.median_latency or 0.0 for each in found):.3f}",
     )

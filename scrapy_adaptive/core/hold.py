@@ -75,7 +75,8 @@ WIDEST_CLUSTER = 3.0
 """Most refusals beyond noise that the price counts."""
 
 BY_CHANCE = 0.25
-"""Share of a silence that counts into the price where noise is known: chance refuses probes too."""
+"""Share of a silence that counts into the price where noise is known: chance refuses probes too.
+Found by trial."""
 
 AT_START = 2.0
 """Gaps of the accepted rate in the first silence of the start: it may be twice the limit."""
