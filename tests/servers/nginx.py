@@ -5,6 +5,8 @@ Laws
 * Pages are files: a location that answers with `return` would go past `limit_req`.
 * A limiter's key is never empty, or it would never limit.
 * The log is written unbuffered when a hit has ended, on nginx's clock (wall clock, ms).
+* nginx answers first and logs then, in one thread: once it has answered one more request,
+  every hit answered before is in the log.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
 
 from docsite.hits import Hit
@@ -26,6 +29,9 @@ EACH_HOST = "$server_addr"
 
 ALL_HOSTS = "$server_name"
 """A limiter's key: the addresses of the site share one budget."""
+
+LOGGED = "/-/logged"
+"""Answered without a limit and not logged: by then all hits answered before are in the log."""
 
 CONFIGURATION = """\
 daemon off;
@@ -54,6 +60,7 @@ http {{
             {service}
         }}
         location @files {{ }}
+        location = {logged} {{ access_log off; return 204; }}
     }}
 }}
 """
@@ -112,6 +119,7 @@ class Nginx(Site):
                 listen=" ".join(f"listen {address}:{self.port};" for address in addresses),
                 service=f"echo_sleep {delay}; echo_exec @files;" if delay else "",
                 retry_after=retry_after,
+                logged=LOGGED,
             )
         )
         self._process = self._start()
@@ -154,6 +162,11 @@ class Nginx(Site):
         return [f"{base}/page/{n}.html" for n in range(self.pages)]
 
     def hits(self) -> list[Hit]:
+        if self._process.poll() is None:
+            connection = HTTPConnection(self.addresses[0], self.port, timeout=10)
+            connection.request("GET", LOGGED)
+            assert connection.getresponse().status == 204
+            connection.close()
         lines = (self._folder / "access.log").read_text(encoding="utf-8").splitlines()
         return sorted(map(_hit, lines), key=lambda hit: hit.start)
 
