@@ -87,8 +87,9 @@ class BenchSpider(Spider):
     async def start(self) -> Any:
         """Measure, and end."""
         self.measure(self)
-        for nothing in ():
-            yield nothing
+        nothing: tuple[Request, ...] = ()
+        for request in nothing:
+            yield request
 
     def parse(self, response: Response) -> None:
         """Callback of the requests."""

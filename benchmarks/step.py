@@ -18,6 +18,7 @@ import argparse
 import random
 import statistics
 import time
+from collections import deque
 from collections.abc import Iterator
 from enum import Enum
 from types import FunctionType, MethodType
@@ -69,8 +70,8 @@ def size(thing: object, seen: set[int]) -> int:
     seen.add(id(thing))
     total = sys.getsizeof(thing)
     if isinstance(thing, dict):
-        inner = [*thing.keys(), *thing.values()]
-    elif isinstance(thing, (list, tuple, set, frozenset)) or type(thing).__name__ == "deque":
+        inner: list[object] = [*thing.keys(), *thing.values()]
+    elif isinstance(thing, (list, tuple, set, frozenset, deque)):
         inner = list(thing)
     else:
         names = [name for kind in type(thing).__mro__ for name in getattr(kind, "__slots__", ())]

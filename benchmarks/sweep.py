@@ -83,29 +83,33 @@ class Constant:
 
 CONSTANTS = (
     Constant("STEP", bracket),
-    Constant("NARROW", bracket, (hold,)),
+    Constant("NARROW", bracket, (belief,)),
     Constant("ABOVE", bracket, is_multiple=True),
     Constant("LIFT", bracket, (hold,)),
     Constant("FAR", bracket, (belief,)),
     Constant("FIRST_CLIMB", bracket, (belief,)),
-    Constant("PRICE", belief, (hold,)),
+    *(Constant(name, belief, (hold,)) for name in ("PRICE", "MARGIN", "ISOLATED")),
+    *(
+        Constant(name, belief)
+        for name in (
+            "DEEPER",
+            "DEEPEST",
+            "ROUGH",
+            "ENOUGH",
+            "UNSETTLED",
+            "WIDEST_CLUSTER",
+            "BY_CHANCE",
+        )
+    ),
     *(
         Constant(name, hold)
         for name in (
             "HURRIED",
             "STEADY",
-            "MARGIN",
-            "DEEPER",
-            "DEEPEST",
             "CUTS",
+            "LOST",
             "KNOWN",
-            "ISOLATED",
-            "ROUGH",
-            "ENOUGH",
             "OUTLAST_MOST",
-            "UNSETTLED",
-            "WIDEST_CLUSTER",
-            "BY_CHANCE",
             "AT_START",
             "SETTLING",
         )

@@ -3,6 +3,8 @@
 Laws
 ----
 * A request that is fetched again spends no retry.
+* A page found to be broken was fetched again once already, whatever its refusals: RetryMiddleware
+  asks for it one time less, so that it is asked for as often as without us.
 * Its counter of refusals lives in meta as a plain number, tied to the request's fingerprint:
   a spider that copies meta to another request copies no refusals.
 * `dont_retry` requests, interactive commands and closing spiders see the refusal itself.
@@ -14,7 +16,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.facts import Outcome
+from scrapy_adaptive.core.facts import Event, Outcome
 
 from .robots import is_robots_txt
 
@@ -65,14 +67,24 @@ class Again:
         """The request, if it is to be fetched again; None if Scrapy is to see what came."""
         decision = flight.decision
         if decision is None or not decision.event.is_pain:
-            if flight.outcome is Outcome.ACCEPTED and REFUSALS_META_KEY in request.meta:
-                del request.meta[REFUSALS_META_KEY], request.meta[OWNER_META_KEY]
+            self._forget(request, flight)
             return None
         if self._is_interactive:
             request.meta["dont_retry"] = True
         if request.meta.get("dont_retry", False):
             return None
         return self._send_back(request, flight)
+
+    def _forget(self, request: Request, flight: Flight) -> None:
+        """The refusals of a page that was accepted, or found to be broken, count no more."""
+        meta = request.meta
+        if REFUSALS_META_KEY not in meta:
+            return
+        broken = flight.decision is not None and flight.decision.event is Event.BROKEN
+        if broken and self._owns(request):
+            meta["retry_times"] = meta.get("retry_times", 0) + 1
+        if broken or flight.outcome is Outcome.ACCEPTED:
+            del meta[REFUSALS_META_KEY], meta[OWNER_META_KEY]
 
     def _send_back(self, request: Request, flight: Flight) -> Request | None:
         throttle = self._throttle
@@ -100,12 +112,14 @@ class Again:
 
     def _count(self, request: Request) -> int:
         """One more refusal of this request; returns how many there were."""
-        owner = self._fingerprint(request).hex()
-        same = request.meta.get(OWNER_META_KEY) == owner
-        count = (request.meta.get(REFUSALS_META_KEY, 0) if same else 0) + 1
+        count = (request.meta.get(REFUSALS_META_KEY, 0) if self._owns(request) else 0) + 1
         request.meta[REFUSALS_META_KEY] = count
-        request.meta[OWNER_META_KEY] = owner
+        request.meta[OWNER_META_KEY] = self._fingerprint(request).hex()
         return int(count)
+
+    def _owns(self, request: Request) -> bool:
+        """Whether the refusals in its meta are its own, not copied from another request."""
+        return request.meta.get(OWNER_META_KEY) == self._fingerprint(request).hex()
 
     def _hand_over(self, request: Request, count: int) -> None:
         self._stats.inc_value("adaptive/handed_over")

@@ -12,14 +12,50 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .bracket import FAR, FIRST_CLIMB
+from .bracket import FAR, FIRST_CLIMB, NARROW
+from .ceiling import SLOWEST
 
 if TYPE_CHECKING:
     from .facts import Recovery
+    from .noise import Noise
 
 PRICE = 8.0
 """Pages that one refusal costs: with it, one request in about 750 is refused on a limit that
 stands still."""
+
+MARGIN = 0.01
+"""Share by which the held rate stays under what the account says: an account of a hundred pages
+is off by one."""
+
+ISOLATED = 30
+"""Requests served since the last refusal, from which a lone refusal stands in isolation."""
+
+DEEPER = 0.01
+"""First cut, as a share, of a held rate that is refused in isolation; each next is twice it."""
+
+DEEPEST = 0.5
+"""Share of a held rate that one epoch leaves at least, where a short silence ended it: a limit
+that fell further shows in the next."""
+
+ROUGH = 3.0
+"""Requests by which a short account may be off: two of its ends and one in flight."""
+
+WINDOWS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 86_400.0)
+"""Seconds in which people write limits."""
+
+ENOUGH = 20
+"""Requests served, from which a window's count is worth a trial."""
+
+UNSETTLED = 0.5
+"""Share of a silence that counts into the price while the bracket was never closed: what is
+learned then is of use for the whole crawl."""
+
+WIDEST_CLUSTER = 3.0
+"""Most refusals beyond noise that the price counts."""
+
+BY_CHANCE = 0.25
+"""Share of a silence that counts into the price where noise is known: chance refuses probes too.
+Found by trial."""
 
 
 @dataclass(slots=True)
@@ -68,6 +104,37 @@ class Belief:
         far = FAR * self.rate <= self.hi < math.inf
         return (self.is_start or far) and not self.is_trial
 
+    def cut(self, epoch: Epoch, least: float) -> float:
+        """One more cut of a held rate, twice as deep as the last; 1/s."""
+        if not self.cuts:
+            self.series = epoch.spacing
+        depth = DEEPER * 2.0**self.cuts
+        self.cuts += 1
+        least = min(epoch.rate, max(least, epoch.rate * (1.0 - 2.0 * depth)))
+        return least * (1.0 + DEEPER - depth)
+
+    def enclose(self, epoch: Epoch, least: float, noise: Noise) -> None:
+        """Close the bracket from above, and say what the next refusal will cost."""
+        refusals = 1 if self.is_start else epoch.refusals
+        self.hi = epoch.rate
+        self.is_start = self.is_doubted = self.is_trial = False
+        self.lo = max(self.lo, min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)
+        self.is_settled |= self.hi <= self.lo * (1.0 + 2.0 * NARROW)
+        price = PRICE * (refusals + min(WIDEST_CLUSTER, max(0.0, noise.unexpected - 1.0)))
+        silence = self.lo * epoch.outage * (1.0 if self.is_settled else UNSETTLED)
+        if noise.ratio and epoch.recovery.tries == 1:
+            silence *= BY_CHANCE
+        long = epoch.recovery.tries or epoch.recovery.told
+        self.price = price + silence if long else max(price, silence)
+
+    def window(self, epoch: Epoch) -> float | None:
+        """The rate of a window of human units that explains the long silence; None without."""
+        if not epoch.recovery.tries or epoch.served < ENOUGH:
+            return None
+        unit = next((unit for unit in WINDOWS if unit > epoch.span), math.inf)
+        rate = (1.0 - MARGIN) * epoch.served / unit
+        return rate if self.lo < rate < self.hi else None
+
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
@@ -85,6 +152,7 @@ class Epoch:
     """Seconds from the refusal to the recovery."""
     span: float
     """Seconds from the recovery before to the last probe that was refused."""
+    refusals: int
     recovery: Recovery
     is_short: bool
     """Whether a silence of a few gaps ended it."""
@@ -92,3 +160,16 @@ class Epoch:
     """Whether it is short, and one request alone was refused."""
     was_held: bool
     """Whether the rate had passed a stage before."""
+
+    def allowed(self, noise: Noise) -> float:
+        """A rate that the site allows, as likely as not; 1/s."""
+        least, rate = self.least, self.rate
+        if not self.recovery.tries:  # a token came back in the first silence
+            least = max(least, 0.5 * min(rate, 1.0 / self.recovery.waited))
+        if self.is_alone and self.was_held and self.spacing < ISOLATED:
+            least = max(least, rate * self.served / (self.served + ROUGH))
+        if self.was_held and self.is_short:
+            least = max(least, DEEPEST * rate)
+        if noise.ratio:
+            least = max(least, rate * (1.0 - min(0.5, 2.0 * noise.found)))
+        return least

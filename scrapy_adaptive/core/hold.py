@@ -16,8 +16,8 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from .account import Account
-from .belief import PRICE, Belief, Epoch
-from .bracket import CLIMB, LIFT, NARROW, stage, step
+from .belief import ISOLATED, MARGIN, PRICE, Belief, Epoch
+from .bracket import CLIMB, LIFT, stage, step
 from .caps import Caps
 from .ceiling import GAPS, SLOWEST
 from .facts import Learned
@@ -32,17 +32,6 @@ HURRIED = 0.75
 STEADY = 1.0
 """Least seconds of any other stage: limits of a second have to show."""
 
-MARGIN = 0.01
-"""Share by which the held rate stays under what the account says: an account of a hundred pages
-is off by one."""
-
-DEEPER = 0.01
-"""First cut, as a share, of a held rate that is refused in isolation; each next is twice it."""
-
-DEEPEST = 0.5
-"""Share of a held rate that one epoch leaves at least, where a short silence ended it: a limit
-that fell further shows in the next."""
-
 CUTS = 4
 """Such cuts in a row after which the refusals may not be the rate's: 15 % deeper, none helped."""
 
@@ -52,31 +41,8 @@ LOST = 0.75
 KNOWN = 50
 """Requests after which a stage that passed counts for the best rate."""
 
-ISOLATED = 30
-"""Requests served since the last refusal, from which a lone refusal stands in isolation."""
-
-ROUGH = 3.0
-"""Requests by which a short account may be off: two of its ends and one in flight."""
-
-WINDOWS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 86_400.0)
-"""Seconds in which people write limits."""
-
-ENOUGH = 20
-"""Requests served, from which a window's count is worth a trial."""
-
 OUTLAST_MOST = 62.0
 """Most seconds that a stage lasts only to outlast a silence: a minute's window, just over."""
-
-UNSETTLED = 0.5
-"""Share of a silence that counts into the price while the bracket was never closed: what is
-learned then is of use for the whole crawl."""
-
-WIDEST_CLUSTER = 3.0
-"""Most refusals beyond noise that the price counts."""
-
-BY_CHANCE = 0.25
-"""Share of a silence that counts into the price where noise is known: chance refuses probes too.
-Found by trial."""
 
 AT_START = 2.0
 """Gaps of the accepted rate in the first silence of the start: it may be twice the limit."""
@@ -347,6 +313,7 @@ class Hold:
             spacing=spacing,
             outage=outage,
             span=seconds - recovery.waited,
+            refusals=self._refusals,
             recovery=recovery,
             is_short=is_short,
             is_alone=is_short and self._refusals == 1,
@@ -394,66 +361,20 @@ class Hold:
 
     def _believe_rate(self, now: float, epoch: Epoch) -> None:
         belief = self.belief
-        least = self._least(epoch)
+        least = epoch.allowed(self.noise)
         if epoch.was_held and not epoch.is_alone:
             belief.cuts = 0
         if epoch.was_held and epoch.is_alone and epoch.spacing >= ISOLATED:
-            least = self._cut(epoch, least)
+            least = belief.cut(epoch, least)
             if belief.cuts > CUTS or epoch.rate < LOST * belief.best:
                 self._begin_look(now, epoch)
                 return
         if epoch.was_held or (belief.is_start and epoch.recovery.tries):
             belief.lo = 0.0
-        self._enclose(belief, epoch, least)
-        self._move(now, self._trial(epoch) or belief.lo)
-
-    def _least(self, epoch: Epoch) -> float:
-        """A rate that the site allows, as likely as not; 1/s."""
-        least, rate = epoch.least, epoch.rate
-        if not epoch.recovery.tries:  # a token came back in the first silence
-            least = max(least, 0.5 * min(rate, 1.0 / epoch.recovery.waited))
-        if epoch.is_alone and epoch.was_held and epoch.spacing < ISOLATED:
-            least = max(least, rate * epoch.served / (epoch.served + ROUGH))
-        if epoch.was_held and epoch.is_short:
-            least = max(least, DEEPEST * rate)
-        if self.noise.ratio:
-            least = max(least, rate * (1.0 - min(0.5, 2.0 * self.noise.found)))
-        return least
-
-    def _cut(self, epoch: Epoch, least: float) -> float:
-        """One more cut of a held rate, twice as deep as the last; 1/s."""
-        belief = self.belief
-        if not belief.cuts:
-            belief.series = epoch.spacing
-        depth = DEEPER * 2.0**belief.cuts
-        belief.cuts += 1
-        least = min(epoch.rate, max(least, epoch.rate * (1.0 - 2.0 * depth)))
-        return least * (1.0 + DEEPER - depth)
-
-    def _enclose(self, belief: Belief, epoch: Epoch, least: float) -> None:
-        """Close the bracket from above, and say what the next refusal will cost."""
-        refusals = 1 if belief.is_start else self._refusals
-        belief.hi = epoch.rate
-        belief.is_start = belief.is_doubted = belief.is_trial = False
-        belief.lo = max(belief.lo, min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)
-        belief.is_settled |= belief.hi <= belief.lo * (1.0 + 2.0 * NARROW)
-        price = PRICE * (refusals + min(WIDEST_CLUSTER, max(0.0, self.noise.unexpected - 1.0)))
-        silence = belief.lo * epoch.outage * (1.0 if belief.is_settled else UNSETTLED)
-        if self.noise.ratio and epoch.recovery.tries == 1:
-            silence *= BY_CHANCE
-        long = epoch.recovery.tries or epoch.recovery.told
-        belief.price = price + silence if long else max(price, silence)
-
-    def _trial(self, epoch: Epoch) -> float | None:
-        """The rate of a window of human units that explains the long silence; None without."""
-        if not epoch.recovery.tries or epoch.served < ENOUGH:
-            return None
-        window = next((window for window in WINDOWS if window > epoch.span), math.inf)
-        rate = (1.0 - MARGIN) * epoch.served / window
-        if not self.belief.lo < rate < self.belief.hi:
-            return None
-        self.belief.is_trial = True
-        return rate
+        belief.enclose(epoch, least, self.noise)
+        rate = belief.window(epoch)
+        belief.is_trial = rate is not None
+        self._move(now, rate or belief.lo)
 
     # Looks at a faster rate
 
@@ -464,7 +385,7 @@ class Hold:
         belief.best = epoch.rate
         self._fallback = copy(belief)
         self._fallback.lo = 0.0
-        self._enclose(self._fallback, epoch, (1.0 - MARGIN) * epoch.rate)
+        self._fallback.enclose(epoch, (1.0 - MARGIN) * epoch.rate, self.noise)
         self._look = Look(
             belief.cuts / belief.series,
             saved=epoch.outage * epoch.rate + 1.0 + GAPS,

@@ -64,6 +64,7 @@ class Frontier:
         self._kinds = kinds
         self._waiting: dict[str, deque[Page]] = {HOST: deque(next(pages) for _ in range(WAITING))}
         self._retries: Counter[int] = Counter()
+        self._refused: set[int] = set()
 
     @property
     def slots(self) -> list[str]:
@@ -87,7 +88,12 @@ class Frontier:
 
     def give_back(self, page: Page) -> None:
         """A refused page waits behind the others."""
+        self._refused.add(page.number)
         self._of(page).append(page)
+
+    def on_accepted(self, page: Page) -> None:
+        """This page was served: its refusals count no more."""
+        self._refused.discard(page.number)
 
     def _of(self, page: Page) -> deque[Page]:
         slot = self._kinds().get(page.kind, HOST)
@@ -112,10 +118,14 @@ class Frontier:
             self._fill(self._waiting[slot])
 
     def retry(self, page: Page) -> bool:
-        """A broken page is fetched again a few times; returns whether it was given up."""
-        self._retries[page.number] += 1
+        """A broken page is fetched again a few times; returns whether it was given up.
+
+        One of them is the fetch by which it was found to be broken.
+        """
+        self._retries[page.number] += 1 + (page.number in self._refused)
+        self._refused.discard(page.number)
         if self._retries[page.number] <= RETRIES:
-            self.give_back(page)
+            self._of(page).append(page)
             return False
         del self._retries[page.number]
         return True
@@ -217,6 +227,7 @@ class Crawl:
         decision = self._governor.on_answer(permit, answer, self.now)
         if accepted:
             self.timeline.latencies.append(latency)
+            self._frontier.on_accepted(page)
         elif decision.event.is_pain:
             self._frontier.give_back(page)
         elif self._frontier.retry(page):

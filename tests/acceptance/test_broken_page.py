@@ -20,6 +20,9 @@ GOOD = [f"/{n:02}" for n in range(20)]
 BREATH = 1.5
 """Seconds that the good pages may take longer: a few gaps at half the pace and two breaths."""
 
+RETRY_TIMES = 2
+"""Scrapy's default."""
+
 Place = Literal["first", "last"]
 
 
@@ -80,9 +83,17 @@ def test_a_broken_page_slows_its_host_by_no_more_than_a_breath(
 
 
 def assert_only_the_broken_page_is_lost(done: Crawl, site: Origin) -> None:
-    """Each good page was asked for once; RetryMiddleware gave the other up."""
+    """Each good page was asked for once; RetryMiddleware gave the other up.
+
+    Asked for once, again by us, and once more by RetryMiddleware, it was asked for as often as
+    RETRY_TIMES says, if the second time told that it is broken.
+    """
     assert sorted(done.urls) == [site.url + path for path in GOOD]
     assert done.lost == [f"{site.url}/broken"]
     assert done.stats["retry/max_reached"] == 1
     assert f"Gave up retrying <GET {site.url}/broken>" in done.log
-    assert sorted(hit.path for hit in site.hits() if hit.path != "/broken") == GOOD
+    paths = [hit.path for hit in site.hits()]
+    assert sorted(path for path in paths if path != "/broken") == GOOD
+    asked_again = done.stats["adaptive/requeued"]
+    assert paths.count("/broken") == 1 + asked_again + (RETRY_TIMES - 1)
+    assert done.stats["retry/count"] == RETRY_TIMES - 1

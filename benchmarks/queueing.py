@@ -1,0 +1,172 @@
+"""A site that gets slow instead of refusing: goodput over median latency, ours and AutoThrottle's.
+
+The simulated site has 4 workers, 0.25 s each on average, exponential; both crawls may have
+`IN_FLIGHT` requests in flight. AutoThrottle is its law alone, to the last bit, without Scrapy's
+random delays, which would cost it more. Its N goes from one request on average to more than the
+workers; ours too, and `auto`. At the median latency of each of our points, AutoThrottle's curve
+is read off by linear interpolation. Exit status 1 if it is above ours anywhere.
+
+    python benchmarks/queueing.py [--seeds 301,302,303] [--minutes 60] [--out FOLDER]
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import argparse
+import math
+import random
+import statistics
+from dataclasses import dataclass
+from itertools import pairwise
+from multiprocessing import Pool
+
+from matplotlib.figure import Figure
+
+from scrapy_adaptive.core.global_breaker import GlobalBreaker
+from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.core.limits import Limits
+from scrapy_adaptive.core.slowness import Slowness
+from scrapy_adaptive.simulation.client import HOST, Crawl
+from scrapy_adaptive.simulation.network import network
+from scrapy_adaptive.simulation.readings import read
+from scrapy_adaptive.simulation.spec import read_spec
+
+SPEC = "queue:4/0.25,random"
+TARGETS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0)
+IN_FLIGHT = 64
+
+OURS, AUTOTHROTTLE = "scrapy-adaptive", "AutoThrottle"
+COLOURS = {OURS: "#2a78b8", AUTOTHROTTLE: "#d1352b"}
+
+NOISE = 0.5
+"""Points of goodput by which means over a few seeds differ by chance."""
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """One N: seconds of median latency, and goodput in percent of the oracle's."""
+
+    latency: float
+    goodput: float
+    target: float
+
+
+class Unlimited(Slowness):
+    """Latency sets the delay only, as in AutoThrottle, never what is in flight."""
+
+    __slots__ = ()
+
+    def on_latency(self, now: float, sent_at: float, seconds: float, level: int) -> None:
+        """Nothing."""
+
+
+def crawl(job: tuple[str, float, int, float]) -> tuple[float, float]:
+    """One crawl; returns its median latency and its goodput."""
+    arm, target, seed, minutes = job
+    site = read_spec(SPEC, seed)
+    governor = Governor(
+        Limits(target_concurrency=target, concurrency=IN_FLIGHT),
+        global_breaker=GlobalBreaker(slots=5, window=10.0, cooldown=5.0),
+        chance=random.Random(f"{seed} governor").random,
+        ceiling="hold" if arm == OURS else "aimd",  # that one has no limit before a refusal
+    )
+    if arm == AUTOTHROTTLE:
+        governor.slot(HOST, 0.0).slowness = Unlimited()
+    delay = network("constant", random.Random(f"{seed} network"))
+    timeline = Crawl(governor, site.server, site.pages, delay).run(60.0 * minutes)
+    readings = read(timeline, site.server, 60.0 * minutes)
+    return readings.median_latency or 0.0, 100.0 * (readings.whole.goodput_ratio or 0.0)
+
+
+def at(curve: list[Point], latency: float) -> float | None:
+    """Goodput of a curve at that latency; None outside of it."""
+    for left, right in pairwise(sorted(curve)):
+        if left.latency <= latency <= right.latency:
+            share = (latency - left.latency) / ((right.latency - left.latency) or 1.0)
+            return left.goodput + share * (right.goodput - left.goodput)
+    return None
+
+
+def draw(curves: dict[str, list[Point]], path: Path, command: str) -> None:
+    """Both curves in one picture."""
+    figure = Figure(figsize=(7.0, 4.6), layout="constrained")
+    axes = figure.subplots()
+    for arm, points in curves.items():
+        axes.plot(
+            [point.latency for point in points],
+            [point.goodput for point in points],
+            marker="o",
+            markersize=4,
+            color=COLOURS[arm],
+            label=arm,
+        )
+        for point in points:
+            axes.annotate(
+                named(point.target),
+                (point.latency, point.goodput),
+                textcoords="offset points",
+                xytext=(4, -9) if arm == AUTOTHROTTLE else (-4, 5),
+                fontsize=7,
+                color=COLOURS[arm],
+            )
+    axes.set_xscale("log")
+    axes.set_xlabel("median latency, seconds")
+    axes.set_ylabel("goodput, % of the oracle's")
+    axes.set_title(f"{SPEC}: each point is an N", fontsize=10)
+    axes.legend(frameon=False, loc="lower right")
+    figure.text(0.01, 0.002, command, fontsize=5, color="#666666")
+    figure.savefig(path, dpi=110, metadata={"Description": command})
+
+
+def named(target: float) -> str:
+    """An N as a user writes it."""
+    return "auto" if target == math.inf else f"{target:g}"
+
+
+def main() -> int:
+    """Crawl with each N; print and keep the table and the picture."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seeds", default="301,302,303")
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--out", type=Path, help="folder for the table and the picture")
+    given = parser.parse_args()
+    seeds = [int(seed) for seed in given.seeds.split(",")]
+    arms = [(AUTOTHROTTLE, target) for target in TARGETS]
+    arms += [(OURS, target) for target in (*TARGETS, math.inf)]
+    jobs = [(arm, target, seed, given.minutes) for arm, target in arms for seed in seeds]
+    curves: dict[str, list[Point]] = {AUTOTHROTTLE: [], OURS: []}
+    with Pool() as pool:
+        found = pool.imap(crawl, jobs)
+        for arm, target in arms:
+            latencies, goodputs = zip(*(next(found) for _ in seeds), strict=True)
+            point = Point(statistics.mean(latencies), statistics.mean(goodputs), target)
+            curves[arm].append(point)
+    command = f"python benchmarks/queueing.py {' '.join(sys.argv[1:])}".rstrip()
+    lines = [command, "", f"{SPEC}, {given.minutes:g} minutes, means over {len(seeds)} seeds", ""]
+    lines.append(f"{'':<16}{'N':>6}{'latency s':>11}{'goodput %':>11}{'AutoThrottle there':>20}")
+    below = 0
+    for arm, points in curves.items():
+        for point in points:
+            other = at(curves[AUTOTHROTTLE], point.latency) if arm == OURS else None
+            worse = other is not None and point.goodput < other - NOISE
+            below += worse
+            cells = f"{named(point.target):>6}{point.latency:>11.3f}{point.goodput:>11.1f}"
+            beside = "" if other is None else f"{other:>20.1f}" + ("  BELOW" if worse else "")
+            lines.append(f"{arm:<16}{cells}{beside}")
+    lines += ["", f"{below or 'none'} of our points are below AutoThrottle's curve"]
+    print("\n".join(lines))
+    if given.out:
+        given.out.mkdir(parents=True, exist_ok=True)
+        (given.out / "queueing.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        draw(curves, given.out / "queueing.png", command)
+    return int(below > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
