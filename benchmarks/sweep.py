@@ -5,7 +5,7 @@ that knows the server, and the share of refused hits, both in percent and means 
 first line is the law as it is. Marked by `!` is a goodput more than two points under it, or
 refusals more than a tenth of a point over it.
 
-    python benchmarks/sweep.py [--seeds 201] [--minutes 120] [--only TEXT] [--out FOLDER]
+    python benchmarks/sweep.py [--seeds 202] [--minutes 60] [--only TEXT] [--out FOLDER]
 
 Windows in human units, and counts that cannot be halved, are no constants to sweep.
 """
@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import argparse
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import Pool
 from types import ModuleType
 
@@ -35,7 +35,7 @@ WORSE_REFUSED = 0.1
 """Points of refusals over it."""
 
 REGIMES = (
-    "bucket:50/5",
+    "bucket:2/5",
     "bucket:10/1",
     "window:60/60",
     "bucket:10/20,step=4@3600",
@@ -46,9 +46,14 @@ REGIMES = (
     "cap:4/0.25 heavy-tailed",
     "queue:4/0.25,random",
 )
-"""One server of each regime, of those in the simulation's table."""
+"""One server of each regime, of those in the simulation's table; the quick ones."""
 
-ROWS = tuple(row for name in REGIMES for row in TABLE if row.name == name)
+ROWS = tuple(
+    replace(row, spec=row.spec.replace("@3600", "@1800"))
+    for name in REGIMES
+    for row in TABLE
+    if row.name == name
+)
 
 
 @dataclass(frozen=True)
@@ -98,14 +103,12 @@ CONSTANTS = (
             "ENOUGH",
             "UNSETTLED",
             "WIDEST_CLUSTER",
-            "BY_CHANCE",
         )
     ),
     *(
         Constant(name, hold)
         for name in (
-            "HURRIED",
-            "STEADY",
+            "SHORTEST",
             "CUTS",
             "LOST",
             "KNOWN",
@@ -124,7 +127,7 @@ CONSTANTS = (
             "IS_NOISE",
             "CLUSTER",
             "FEWEST",
-            "MEMORY",
+            "GROWTH",
             "GONE",
         )
     ),
@@ -166,8 +169,8 @@ def line(title: str, cells: list[Cell], usual: list[Cell]) -> str:
 def main() -> int:
     """Crawl all; print and keep the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", default="201")
-    parser.add_argument("--minutes", type=float, default=120.0)
+    parser.add_argument("--seeds", default="202")
+    parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--only", default="", help="constants whose name has this in it")
     parser.add_argument("--out", type=Path, help="folder for the table")
     given = parser.parse_args()

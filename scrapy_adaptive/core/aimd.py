@@ -46,6 +46,9 @@ class Aimd:
     concurrency = math.inf
     """AIMD of the rate knows no other limit."""
 
+    noise_ratio = 0.0
+    """It takes every refusal for the rate's."""
+
     def __init__(self, backoff_ratio: float) -> None:
         self.rate = math.inf
         self._backoff_ratio = backoff_ratio

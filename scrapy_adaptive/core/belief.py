@@ -50,12 +50,9 @@ UNSETTLED = 0.5
 """Share of a silence that counts into the price while the bracket was never closed: what is
 learned then is of use for the whole crawl."""
 
-WIDEST_CLUSTER = 3.0
-"""Most refusals beyond noise that the price counts."""
-
-BY_CHANCE = 0.25
-"""Share of a silence that counts into the price where noise is known: chance refuses probes too.
-Found by trial."""
+WIDEST_CLUSTER = 1.0
+"""Most refusals beyond noise that the price counts. With 3 the crawl that met a chance cluster
+early stayed too low for most of an hour."""
 
 
 @dataclass(slots=True)
@@ -122,8 +119,6 @@ class Belief:
         self.is_settled |= self.hi <= self.lo * (1.0 + 2.0 * NARROW)
         price = PRICE * (refusals + min(WIDEST_CLUSTER, max(0.0, noise.unexpected - 1.0)))
         silence = self.lo * epoch.outage * (1.0 if self.is_settled else UNSETTLED)
-        if noise.ratio and epoch.recovery.tries == 1:
-            silence *= BY_CHANCE
         long = epoch.recovery.tries or epoch.recovery.told
         self.price = price + silence if long else max(price, silence)
 

@@ -33,6 +33,10 @@ class Ceiling(Protocol):
         """Most requests in flight that the site allows; infinity while none is known."""
 
     @property
+    def noise_ratio(self) -> float:
+        """Share of the requests that are refused whatever the rate; 0 while none is known."""
+
+    @property
     def recheck(self) -> float:
         """Least seconds of silence after which the page that alone was refused is asked again."""
 

@@ -26,11 +26,8 @@ from .noise import LOOK, Look, Noise
 if TYPE_CHECKING:
     from .facts import Permit, Recovery
 
-HURRIED = 0.75
-"""Least seconds between two doublings: 50/s is reached in about six."""
-
-STEADY = 1.0
-"""Least seconds of any other stage: limits of a second have to show."""
+SHORTEST = 0.75
+"""Least seconds of a stage: 50/s is reached in about four, and limits of a second show."""
 
 CUTS = 4
 """Such cuts in a row after which the refusals may not be the rate's: 15 % deeper, none helped."""
@@ -113,6 +110,11 @@ class Hold:
     def concurrency(self) -> float:
         """Most requests in flight that the site allows; infinity while none is known."""
         return self.caps.cap
+
+    @property
+    def noise_ratio(self) -> float:
+        """Share of the requests that are refused whatever the rate; 0 while none is known."""
+        return self.noise.ratio
 
     @property
     def recheck(self) -> float:
@@ -257,19 +259,19 @@ class Hold:
         """Requests that the rate has to pass before the next step."""
         belief = self.belief
         two_trips = 2.0 * self._round_trip
+        least = max(1.0, belief.rate * max(SHORTEST, two_trips))
         if belief.hurries:
-            return max(2.0, belief.rate * max(HURRIED, two_trips))
-        least = max(2.0, belief.rate * max(STEADY, two_trips))
+            return least
         outlast = belief.rate * self._quiet
         needed = stage(belief.rate, belief.hi, belief.price)
         if belief.hi == math.inf and belief.climb < 1.0:
             needed = LIFT * stage(1.0, 1.0 + belief.climb, belief.price)
-        return max(least, outlast, needed)
+        return max(2.0, least, outlast, needed)
 
     def _go_up(self, now: float) -> None:
         belief = self.belief
         rate = belief.rate
-        self.noise.on_rate(passed=True)
+        self.noise.on_passed()
         belief.is_doubted = False
         if belief.hurries:
             self._move(now, 2.0 * rate)
@@ -304,7 +306,7 @@ class Hold:
         spacing, belief.spacing = belief.spacing, 0
         belief.series += spacing
         is_short = not (recovery.tries or recovery.told) and recovery.waited <= max(
-            STEADY, SETTLING * GAPS / rate
+            SHORTEST, SETTLING * GAPS / rate
         )
         return Epoch(
             rate=rate,

@@ -36,8 +36,8 @@ CLUSTER = 2.5
 FEWEST = 2
 """Refusals at one rate that may be a cluster."""
 
-MEMORY = 4000
-"""Requests over which the share is estimated, the older ones fading."""
+GROWTH = 2.0
+"""Times as much noise as a look has found is the most that is believed without another look."""
 
 GONE = 10.0
 """Spacings without a refusal after which noise is forgotten."""
@@ -46,11 +46,13 @@ GONE = 10.0
 class Noise:
     """How often refusals come that no rate causes."""
 
-    __slots__ = ("_hits", "_pages", "_refused", "_served", "_since")
+    __slots__ = ("_hits", "_most", "_pages", "_refused", "_served", "_since")
 
     def __init__(self) -> None:
         self._hits = 0.0
         self._pages = 1.0
+        self._most = 0.0
+        """Most that it is ever taken for, as a share."""
         self._refused = 0
         self._served = 0
         self._since = 0
@@ -86,20 +88,25 @@ class Noise:
         """Share of the requests at the present rate that were refused."""
         return self._refused / max(1, self._refused + self._served)
 
-    def on_rate(self, *, passed: bool = False) -> None:
-        """The rate changes; one that passed tells how often noise refuses."""
-        if passed and self._hits:
-            self._hits += self._refused
+    def on_passed(self) -> None:
+        """A stage has passed: what was refused in it was noise.
+
+        Some of it may have been the limit's; so noise never seems more than `GROWTH` times what
+        a look has found.
+        """
+        if self._hits:
             self._pages += self._served
-            if self._pages > MEMORY:
-                self._hits *= 0.5
-                self._pages *= 0.5
+            self._hits = min(self._hits + self._refused, self._most * self._pages)
+
+    def on_rate(self) -> None:
+        """The rate changes: refusals are counted anew."""
         self._refused = self._served = 0
 
     def on_found(self, hits: int, pages: int) -> None:
         """A look has shown that so many of so many requests were refused by chance."""
         self._hits = float(hits)
         self._pages = max(float(pages), hits / MOST)
+        self._most = GROWTH * self.ratio
         self._refused = self._served = 0
 
 

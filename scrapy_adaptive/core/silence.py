@@ -7,6 +7,7 @@ Laws
   what was served beyond the pace is repaid.
 * When that was too short: the silence that worked before, then just over the units in
   which people write limits: ten seconds, a minute, a quarter of an hour, an hour.
+* Where refusals come by chance, the first probe refused is no news: the same silence again.
 * While a host fails instead of refusing, the silence doubles, up to a minute.
 * Chance only lengthens a silence.
 """
@@ -34,13 +35,15 @@ JITTER_RATIO = 0.02
 class Silence:
     """The waits of one slot's present pause, and the one that ended an earlier pause."""
 
-    __slots__ = ("_failed_debts", "_is_told", "_last", "_owed", "_tries", "worked")
+    __slots__ = ("_excused", "_failed_debts", "_is_told", "_last", "_owed", "_tries", "worked")
 
     def __init__(self) -> None:
         self.worked = 0.0
         """Seconds of the last silence that ended a pause whose first wait had failed."""
         self._last = 0.0
         self._tries = 0
+        self._excused = False
+        """Whether one refused probe of this pause was put down to chance."""
         self._failed_debts = 0
         """Debts in a row that were too short a silence."""
         self._owed = False
@@ -55,6 +58,7 @@ class Silence:
             debt: seconds that repay what was served beyond the pace.
         """
         self._tries = 0
+        self._excused = False
         self._is_told = told is not None
         if told is not None:
             wait = told
@@ -75,12 +79,18 @@ class Silence:
         """The present wait turned out to be at least so long: a late refusal asked for it."""
         self._last = max(self._last, seconds)
 
-    def longer(self, *, rate: float, told: float | None, failed: bool = False) -> float:
+    def longer(
+        self, *, rate: float, told: float | None, failed: bool = False, by_chance: bool = False
+    ) -> float:
         """Seconds to wait after a probe was refused.
 
         A probe that `failed` met a host in trouble, not a limit that people wrote in human
-        units: the wait doubles, up to a minute.
+        units: the wait doubles, up to a minute. One that may be refused `by_chance`, whatever
+        the silence, tells nothing once.
         """
+        if by_chance and not (failed or self._excused or told is not None):
+            self._excused = True
+            return self._last
         self._tries += 1
         self._failed_debts += self._tries == 1 and self._owed
         self._is_told |= told is not None

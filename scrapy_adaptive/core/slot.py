@@ -402,7 +402,12 @@ class Slot:
             self._pause(now, self._silence.first(rate=NEVER, told=answer.told), chance, answer)
             return Event.BROKEN, "this page is refused whatever the pace"
         if permit.probe and not self._excused:
-            wait = self._silence.longer(rate=self.rate, told=answer.told, failed=failed)
+            wait = self._silence.longer(
+                rate=self.rate,
+                told=answer.told,
+                failed=failed,
+                by_chance=self.ceiling.noise_ratio > 0.0,
+            )
             event, why = Event.PROBE_REFUSED, f"probe {what}"
         elif permit.sent_at < self._epoch_at or not (permit.probe or self.phase is Phase.CLOSED):
             wait = max(BREATH, answer.told or 0.0)

@@ -51,6 +51,25 @@ def test_refused_probes_climb_just_over_human_units() -> None:
     assert climbed == [12.0, 62.0, 1000.0, 3620.0, 3620.0]
 
 
+def test_where_refusals_come_by_chance_the_first_probe_refused_is_no_news() -> None:
+    """The same silence once more; the next refused probe climbs. A new pause, a new excuse."""
+    silence = Silence()
+    for _ in range(2):
+        first = silence.first(rate=0.5, told=None)
+        climbed = [silence.longer(rate=0.5, told=None, by_chance=True) for _ in range(3)]
+        assert climbed == [first, 12.0, 62.0]
+
+
+@pytest.mark.parametrize(("told", "failed"), [(7.0, False), (None, True)])
+def test_chance_excuses_neither_a_word_of_the_site_nor_a_failure(
+    told: float | None, failed: bool
+) -> None:
+    silence = Silence()
+    first = silence.first(rate=0.5, told=None)
+    wait = silence.longer(rate=0.5, told=told, failed=failed, by_chance=True)
+    assert wait == (7.0 if told else 2 * first)
+
+
 def test_the_ladder_begins_above_the_first_silence() -> None:
     silence = Silence()
     assert silence.first(rate=0.03, told=None) == pytest.approx(40.0)

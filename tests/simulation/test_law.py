@@ -105,7 +105,7 @@ CASES = (
     Case("cap:4/0.25", SHORT, goodput=0.78, refused=0.004, network="jittered"),
     Case("queue:4/0.25,random", SHORT, goodput=0.95, refused=0.0, auto=True),
     Case("ban:1/5/60,restarted", LONG, goodput=0.80, refused=0.005),
-    Case("bucket:10/5,step=4@300", 2 * SHORT, goodput=0.91, refused=0.003),
+    Case("bucket:10/5,step=4@300", 2 * SHORT, goodput=0.89, refused=0.003),
     Case("bucket:10/5,step=0.3@300", SHORT, goodput=0.96, refused=0.006),
     Case("bucket:2/5,noise=0.005", LONG, goodput=0.88, refused=0.012),
     Case("bucket:2/5,dead=200", LONG / 2, goodput=0.96, refused=0.025),
