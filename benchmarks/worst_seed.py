@@ -5,7 +5,7 @@ of its own: refusals say less of the rate there, and it depends on when they com
 share of an oracle that knows the server (and the class), as in `simulation.py`. Exit status 1 if
 the worst seed of a row keeps less than `KEPT`.
 
-    python benchmarks/worst_seed.py [--seeds 401-420] [--minutes 120] [--only TEXT] [--out FOLDER]
+    python benchmarks/worst_seed.py [--seeds 501-520] [--minutes 120] [--only TEXT] [--out FOLDER]
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ROWS = (
 def main() -> int:
     """Crawl all rows; print and keep the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", default="401-420", help="first and last")
+    parser.add_argument("--seeds", default="501-520", help="first and last")
     parser.add_argument("--minutes", type=float, default=120.0)
     parser.add_argument("--only", default="", help="rows whose name has this in it")
     parser.add_argument("--out", type=Path, help="folder for the table")

@@ -2,8 +2,6 @@
 
 Laws
 ----
-* A slot is made on first use; of more than `max_slots` the least recently used idle ones are
-  forgotten, never one that is paused or has something in flight.
 * The global breaker and the crawl-wide bucket stand before every slot.
 * A class of pages that is split off has a slot of its own under the host's: it may send when both
   may. Its acceptances count for both, its refusals are its own.
@@ -13,32 +11,16 @@ Laws
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 
-from .aimd import Aimd
 from .bucket import TokenBucket
-from .ceiling import Ceiling
-from .classes import BLIND, DOUBT, Classes, Families
+from .classes import BLIND, DOUBT, Classes
 from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
 from .global_breaker import GlobalBreaker
-from .hold import Hold as HoldCeiling
 from .limits import Limits
 from .slot import Slot
-
-EVICTION_LOOKS = 16
-"""Slots looked at for one that is idle, each time a slot is made beyond the most."""
-
-
-CEILINGS: Mapping[str, Callable[[Limits], Ceiling]] = {
-    "hold": lambda limits: HoldCeiling(
-        1.0 / limits.start_delay if limits.start_delay else math.inf
-    ),
-    "aimd": lambda limits: Aimd(limits.backoff_ratio),
-}
-"""The laws that learn a slot's limit, by name."""
+from .slots import Slots
 
 
 @dataclass(slots=True)
@@ -93,26 +75,19 @@ class Governor:
         if max_slots < 1 or not global_rate >= 0:
             raise ValueError(f"max_slots = {max_slots}, global_rate = {global_rate}")
         self.counts = Counts()
-        self._limits = limits
-        self._slot_limits = dict(slot_limits or {})
+        self._slots = Slots(limits, slot_limits or {}, ceiling=ceiling, most=max_slots)
+        self._families = self._slots.families
         self._global_breaker = global_breaker
         self._global_delay = 1.0 / global_rate if global_rate else 0.0
         self._global_bucket = TokenBucket(1.0, -math.inf)
         self._reserved = 0
         self._reserved_at = -math.inf
-        self._max_slots = max_slots
         self._chance = chance
-        self._ceiling = CEILINGS[ceiling]
-        self._slots: OrderedDict[str, Slot] = OrderedDict()
-        self._families = Families(max_slots)
-        self._forgotten_pauses = 0.0
-        self._learned: dict[str, Learned] = {}
-        """What is known of slots that are not there: the first guess when they are."""
 
     # Questions
 
     def __iter__(self) -> Iterator[Slot]:
-        return iter(self._slots.values())
+        return iter(self._slots)
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -122,7 +97,7 @@ class Governor:
 
     def limits_of(self, key: str) -> Limits:
         """The user's bounds of that slot."""
-        return self._slot_limits.get(self.host_of(key), self._limits)
+        return self._slots.limits_of(key)
 
     def host_of(self, key: str) -> str:
         """The slot that this one is under; its own key, unless it is a class's."""
@@ -144,28 +119,16 @@ class Governor:
 
     def slot(self, key: str, now: float) -> Slot:
         """The slot of that key, made if nobody knows it."""
-        slot = self._slots.get(key)
-        if slot is None:
-            limits = self.limits_of(key)
-            slot = self._slots[key] = Slot(key, limits, self._ceiling(limits), now)
-            if key in self._learned:
-                slot.recall(self._learned.pop(key))
-            self._forget_idle(now)
-        else:
-            self._slots.move_to_end(key)
-        return slot
+        return self._slots.at(key, now)
 
     def recall(self, learned: Mapping[str, Learned]) -> None:
         """Begin these slots with what an earlier crawl had learned, as a guess."""
-        self._learned.update(learned)
-        for key in learned:
-            self._families.recall(key)
+        self._slots.recall(learned)
 
     @property
     def learned(self) -> dict[str, Learned]:
         """What is worth remembering, by slot; of the unused guesses too."""
-        found = {slot.key: slot.learned for slot in self}
-        return self._learned | {key: learned for key, learned in found.items() if learned}
+        return self._slots.learned
 
     def ready_at(self, key: str, now: float) -> Hold | None:
         """Why nothing may be sent for this slot at `now`, and until when; None when it may."""
@@ -271,11 +234,7 @@ class Governor:
 
     def forget_unused(self, key: str) -> None:
         """Forget a slot through which nothing was sent: its requests go another way."""
-        slot = self._slots.get(key)
-        if slot is None or key in self._families:
-            return
-        if slot.is_new and not (slot.reserved or slot.robots_count):
-            del self._slots[key]
+        self._slots.forget_unused(key)
 
     def is_overtaken(self, permit: Permit, now: float) -> bool:
         """Whether pain came after this permit was granted: it must not be used any more."""
@@ -334,7 +293,7 @@ class Governor:
 
     def time_paused(self, now: float) -> float:
         """Seconds in which a slot's breaker was not closed, summed over all slots."""
-        return self._forgotten_pauses + sum(slot.pause.seconds(now) for slot in self)
+        return self._slots.time_paused(now)
 
     @property
     def stop_causes(self) -> tuple[str, ...]:
@@ -411,25 +370,8 @@ class Governor:
 
     def _drain_all(self, now: float) -> None:
         self.counts.global_trips += 1
-        self.counts.drained_tokens += sum(slot.drain(now) for slot in self._slots.values())
+        self.counts.drained_tokens += sum(slot.drain(now) for slot in self)
         self._global_bucket.drain(now, self._global_delay)
-
-    def _forget_idle(self, now: float) -> None:
-        if len(self._slots) <= self._max_slots:
-            return
-        looks = min(EVICTION_LOOKS, len(self._slots) - 1)
-        for key in list(islice(self._slots, looks)):
-            if key in self._families or not self._slots[key].is_idle(now):
-                self._slots.move_to_end(key)
-                continue
-            slot = self._slots.pop(key)
-            self._forgotten_pauses += slot.pause.seconds(now)
-            if slot.learned is not None:
-                self._learned[key] = slot.learned
-                if len(self._learned) > self._max_slots:
-                    del self._learned[next(iter(self._learned))]
-            if len(self._slots) <= self._max_slots:
-                return
 
 
 def _later(hold: Hold | None, other: Hold | None) -> Hold | None:
