@@ -98,7 +98,6 @@ CONSTANTS = (
         Constant(name, belief)
         for name in (
             "DEEPER",
-            "DEEPEST",
             "ROUGH",
             "ENOUGH",
             "UNSETTLED",
@@ -109,14 +108,15 @@ CONSTANTS = (
         Constant(name, hold)
         for name in (
             "SHORTEST",
-            "CUTS",
-            "LOST",
+            "DEEP",
             "KNOWN",
             "OUTLAST_MOST",
             "AT_START",
             "SETTLING",
         )
     ),
+    Constant("LOST", hold, is_multiple=True),
+    Constant("DEEPEST", belief, is_multiple=True),
     Constant("LOOK", noise, (hold,), is_multiple=True),
     *(
         Constant(name, noise)

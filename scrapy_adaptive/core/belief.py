@@ -101,6 +101,11 @@ class Belief:
         far = FAR * self.rate <= self.hi < math.inf
         return (self.is_start or far) and not self.is_trial
 
+    @property
+    def cut_share(self) -> float:
+        """What the cuts before the last one have taken, as a share of the rate."""
+        return DEEPER * (2.0 ** (self.cuts - 1) - 1.0)
+
     def cut(self, epoch: Epoch, least: float) -> float:
         """One more cut of a held rate, twice as deep as the last; 1/s."""
         if not self.cuts:

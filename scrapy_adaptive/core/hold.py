@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 SHORTEST = 0.75
 """Least seconds of a stage: 50/s is reached in about four, and limits of a second show."""
 
-CUTS = 4
-"""Such cuts in a row after which the refusals may not be the rate's: 15 % deeper, none helped."""
+DEEP = 0.12
+"""Share that such cuts have taken in all, without help, from which the refusals may not be the
+rate's."""
 
 LOST = 0.75
 """Share of the best rate ever held under which one such cut is enough to ask."""
@@ -368,7 +369,7 @@ class Hold:
             belief.cuts = 0
         if epoch.was_held and epoch.is_alone and epoch.spacing >= ISOLATED:
             least = belief.cut(epoch, least)
-            if belief.cuts > CUTS or epoch.rate < LOST * belief.best:
+            if belief.cut_share > DEEP or epoch.rate < LOST * belief.best:
                 self._begin_look(now, epoch)
                 return
         if epoch.was_held or (belief.is_start and epoch.recovery.tries):
