@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from .limits import Limits
 
 DRAIN = 10.0
-"""Most seconds for which a pause waits for what is in flight: who takes longer is no news."""
+"""Most seconds for which a pause waits for what is in flight: who takes longer is no news, and is
+waited for in no later pause either."""
 
 RECHECK_MOST = 12.0
 """Most seconds of silence before a recheck: the first rung of the ladder."""
@@ -83,6 +84,10 @@ class Slot:
         """The probe that is out."""
         self._recheck: Permit | None = None
         """The recheck that is out."""
+        self._drained_number = 0
+        """The last request sent before a pause went on without those in flight."""
+        self._straggler_count = 0
+        """Requests up to that one that are still in flight."""
         self._excused = False
         """Whether the present pause is a broken page's, or an earlier run's: it cut nothing."""
         self._bucket = TokenBucket(limits.burst, now)
@@ -201,7 +206,8 @@ class Slot:
             return Hold(NEVER, Reason.PROBE)
         if pause.phase is Phase.OPEN and busy > self.in_flight:
             return Hold(NEVER, Reason.IN_FLIGHT)
-        if pause.phase is Phase.OPEN and busy and now < pause.last_refused_at + DRAIN:
+        awaited = busy - self._straggler_count
+        if pause.phase is Phase.OPEN and awaited and now < pause.last_refused_at + DRAIN:
             return Hold(max(pause.until, pause.last_refused_at + DRAIN), Reason.IN_FLIGHT)
         if pause.phase is Phase.OPEN and now < pause.until:
             return Hold(pause.until, Reason.PAUSED)
@@ -247,6 +253,7 @@ class Slot:
         self.is_new = False
         if self.phase is Phase.OPEN:
             self.pause.signal(Signal.CLEAR)
+            self._drained_number, self._straggler_count = self._sent_count, self.in_flight
         recheck, self._recheck_at = self._recheck_at is not None, None
         if recheck:
             self.ceiling.on_resumed(now)
@@ -342,6 +349,7 @@ class Slot:
             raise ValueError(f"{permit} has ended before")
         permit.ended = True
         self.in_flight -= 1
+        self._straggler_count -= permit.number <= self._drained_number
         if permit is self._probe:
             self._probe = None
         if permit is self._recheck:

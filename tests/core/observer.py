@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
@@ -53,6 +53,8 @@ class Seen:
     sent_at: float = -math.inf
     delay: float = 0.0
     """Least seconds between two sends, when it was last looked at."""
+    stragglers: list[Permit] = field(default_factory=list)
+    """What was out when a pause went on without it."""
     promised: int = 0
     promised_at: float = -math.inf
 
@@ -112,7 +114,9 @@ class Observer(RuleBasedStateMachine):
 
     def is_drained(self, key: str) -> bool:
         """Whether all of that slot is back, or late enough to be no news any more."""
-        return not self.out_of(key) or self.now >= self.seen[key].refused_at + DRAIN
+        seen = self.seen[key]
+        awaited = [permit for permit in self.out_of(key) if permit not in seen.stragglers]
+        return not awaited or self.now >= seen.refused_at + DRAIN
 
     def check_numbers(self, slot: Slot) -> None:
         """Neither negative nor NaN, and finite where it must be."""

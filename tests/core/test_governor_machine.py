@@ -50,7 +50,9 @@ class Crawl(Observer):
             return
         early = self.now + share * (hold.until - self.now)
         self.now = max(self.now, min(early, math.nextafter(hold.until, self.now)))
-        assert self.governor.ready_at(key, self.now) == hold
+        still = self.governor.ready_at(key, self.now)
+        assert still is not None
+        assert still.until == hold.until  # the reason may be another: nothing is awaited any more
         self.now = hold.until
         later = self.governor.ready_at(key, self.now)
         assert later is None or (later.reason is not hold.reason and later.until > self.now)
@@ -82,6 +84,7 @@ class Crawl(Observer):
         if seen.paused:
             assert self.is_drained(key)
             assert self.now >= seen.quiet_until
+            seen.stragglers = mine
         if self.stopped:
             assert not self.out
             assert self.now >= self.end_at + self.cooldown

@@ -180,6 +180,18 @@ class TestStragglers:
         assert virtual.accept(probe).event is Event.ACCEPTED
         assert virtual.slot().pause.seconds(virtual.now) == pytest.approx(10.0)
 
+    def test_no_later_pause_waits_for_it(self, probing: tuple[Virtual, Permit, Permit]) -> None:
+        """Ten seconds were given to it once; the next pause is as short as any."""
+        virtual, probe, straggler = probing
+        virtual.accept(probe)
+        virtual.wait_out()
+        virtual.refuse(virtual.send())
+        refused_at = virtual.now
+        virtual.wait_out()
+        assert virtual.now < refused_at + 2.0
+        assert virtual.send().probe
+        virtual.accept(straggler)
+
     def test_the_end_of_an_older_probe_makes_no_room_beside_the_present_one(
         self, probing: tuple[Virtual, Permit, Permit]
     ) -> None:
