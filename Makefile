@@ -35,9 +35,9 @@ bench: $(VENV)/.test $(VENV)/.bench
 	$(BIN)/python benchmarks/worst_seed.py --out benchmarks/results
 	$(BIN)/python benchmarks/queueing.py --out benchmarks/results
 	$(BIN)/python benchmarks/sweep.py --out benchmarks/results
-	$(BIN)/python benchmarks/crawls/run.py --minutes 3 --out benchmarks/crawls/results/3-minutes
+	$(BIN)/python benchmarks/crawls/run.py --minutes 2.5 --out benchmarks/crawls/results
 	$(BIN)/python benchmarks/crawls/run.py --minutes 10 --servers limit_req-429 \
-		--out benchmarks/crawls/results/10-minutes
+		--out benchmarks/crawls/results/ten-minutes
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

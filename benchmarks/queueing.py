@@ -40,6 +40,11 @@ from scrapy_adaptive.simulation.spec import read_spec
 SPEC = "queue:4/0.25,random"
 TARGETS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0)
 IN_FLIGHT = 64
+CROWDED = 8.0
+"""Our points with a larger N lie close together, and are named as one."""
+
+TICKS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Seconds of latency that the picture names."""
 
 OURS, AUTOTHROTTLE = "scrapy-adaptive", "AutoThrottle"
 COLOURS = {OURS: "#2a78b8", AUTOTHROTTLE: "#d1352b"}
@@ -107,6 +112,8 @@ def draw(curves: dict[str, list[Point]], path: Path, command: str) -> None:
             label=arm,
         )
         for point in points:
+            if arm == OURS and point.target > CROWDED:
+                continue
             axes.annotate(
                 named(point.target),
                 (point.latency, point.goodput),
@@ -115,7 +122,19 @@ def draw(curves: dict[str, list[Point]], path: Path, command: str) -> None:
                 fontsize=7,
                 color=COLOURS[arm],
             )
+    best = curves[OURS][-1]
+    axes.annotate(
+        "12 … 64, auto",
+        (best.latency, best.goodput),
+        textcoords="offset points",
+        xytext=(-12, 8),
+        fontsize=7,
+        color=COLOURS[OURS],
+    )
+    axes.set_ylim(0, 108)
     axes.set_xscale("log")
+    axes.set_xticks(TICKS, labels=[f"{tick:g}" for tick in TICKS])
+    axes.minorticks_off()
     axes.set_xlabel("median latency, seconds")
     axes.set_ylabel("goodput, % of the oracle's")
     axes.set_title(f"{SPEC}: each point is an N", fontsize=10)
