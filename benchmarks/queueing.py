@@ -20,24 +20,21 @@ if __name__ == "__main__":
 
 import argparse
 import math
-import random
 import statistics
 from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import Pool
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from scrapy_adaptive.core.global_breaker import GlobalBreaker
-from scrapy_adaptive.core.governor import Governor
+from benchmarks.simulation import ROWS, governor, play
+from benchmarks.tables import Table
 from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.slowness import Slowness
-from scrapy_adaptive.simulation.client import HOST, Crawl
-from scrapy_adaptive.simulation.network import network
-from scrapy_adaptive.simulation.readings import read
-from scrapy_adaptive.simulation.spec import read_spec
+from scrapy_adaptive.simulation.client import HOST
 
-SPEC = "queue:4/0.25,random"
+SITE = next(row for row in ROWS if row.spec == "queue:4/0.25,random")
 TARGETS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0)
 IN_FLIGHT = 64
 CROWDED = 8.0
@@ -74,18 +71,13 @@ class Unlimited(Slowness):
 def crawl(job: tuple[str, float, int, float]) -> tuple[float, float]:
     """One crawl; returns its median latency and its goodput."""
     arm, target, seed, minutes = job
-    site = read_spec(SPEC, seed)
-    governor = Governor(
-        Limits(target_concurrency=target, concurrency=IN_FLIGHT),
-        global_breaker=GlobalBreaker(slots=5, window=10.0, cooldown=5.0),
-        chance=random.Random(f"{seed} governor").random,
-        ceiling="hold" if arm == OURS else "aimd",  # that one has no limit before a refusal
-    )
-    if arm == AUTOTHROTTLE:
-        governor.slot(HOST, 0.0).slowness = Unlimited()
-    delay = network("constant", random.Random(f"{seed} network"))
-    timeline = Crawl(governor, site.server, site.pages, delay).run(60.0 * minutes)
-    readings = read(timeline, site.server, 60.0 * minutes)
+    limits = Limits(target_concurrency=target, concurrency=IN_FLIGHT)
+    if arm == OURS:
+        crawler = governor(limits, seed)
+    else:
+        crawler = governor(limits, seed, "aimd")  # it has no limit before a refusal
+        crawler.slot(HOST, 0.0).slowness = Unlimited()
+    readings = play(crawler, SITE, seed, 60.0 * minutes)
     return readings.median_latency or 0.0, 100.0 * (readings.whole.goodput_ratio or 0.0)
 
 
@@ -103,49 +95,56 @@ def draw(curves: dict[str, list[Point]], path: Path, command: str) -> None:
     figure = Figure(figsize=(7.0, 4.6), layout="constrained")
     axes = figure.subplots()
     for arm, points in curves.items():
-        axes.plot(
-            [point.latency for point in points],
-            [point.goodput for point in points],
-            marker="o",
-            markersize=4,
-            color=COLOURS[arm],
-            label=arm,
-        )
+        latencies = [point.latency for point in points]
+        goodputs = [point.goodput for point in points]
+        axes.plot(latencies, goodputs, "o-", markersize=4, color=COLOURS[arm], label=arm)
         for point in points:
-            if arm == OURS and point.target > CROWDED:
-                continue
-            axes.annotate(
-                named(point.target),
-                (point.latency, point.goodput),
-                textcoords="offset points",
-                xytext=(4, -9) if arm == AUTOTHROTTLE else (-4, 5),
-                fontsize=7,
-                color=COLOURS[arm],
-            )
-    best = curves[OURS][-1]
-    axes.annotate(
-        "12 … 64, auto",
-        (best.latency, best.goodput),
-        textcoords="offset points",
-        xytext=(-12, 8),
-        fontsize=7,
-        color=COLOURS[OURS],
-    )
+            if arm == AUTOTHROTTLE or point.target <= CROWDED:
+                _name(axes, arm, named(point.target), point)
+    crowd = [target for target in TARGETS if target > CROWDED]
+    _name(axes, OURS, f"{crowd[0]:g} … {crowd[-1]:g}, auto", curves[OURS][-1])
     axes.set_ylim(0, 108)
     axes.set_xscale("log")
     axes.set_xticks(TICKS, labels=[f"{tick:g}" for tick in TICKS])
     axes.minorticks_off()
     axes.set_xlabel("median latency, seconds")
     axes.set_ylabel("goodput, % of the oracle's")
-    axes.set_title(f"{SPEC}: each point is an N", fontsize=10)
+    axes.set_title(f"{SITE.spec}: each point is an N", fontsize=10)
     axes.legend(frameon=False, loc="lower right")
     figure.text(0.01, 0.002, command, fontsize=5, color="#666666")
     figure.savefig(path, dpi=110, metadata={"Description": command})
 
 
+def _name(axes: Axes, arm: str, text: str, point: Point) -> None:
+    """Write beside a point what it stands for: AutoThrottle's under its curve, ours above."""
+    axes.annotate(
+        text,
+        (point.latency, point.goodput),
+        textcoords="offset points",
+        xytext=(4, -9) if arm == AUTOTHROTTLE else (-4, 7),
+        fontsize=7,
+        color=COLOURS[arm],
+    )
+
+
 def named(target: float) -> str:
     """An N as a user writes it."""
     return "auto" if target == math.inf else f"{target:g}"
+
+
+def tabulate(table: Table, curves: dict[str, list[Point]]) -> int:
+    """A line for each point; returns how many of ours AutoThrottle does better at."""
+    table.add(f"{'':<16}{'N':>6}{'latency s':>11}{'goodput %':>11}{'AutoThrottle there':>20}")
+    below = 0
+    for arm, points in curves.items():
+        for point in points:
+            other = at(curves[AUTOTHROTTLE], point.latency) if arm == OURS else None
+            worse = other is not None and point.goodput < other - NOISE
+            below += worse
+            cells = f"{named(point.target):>6}{point.latency:>11.3f}{point.goodput:>11.1f}"
+            beside = "" if other is None else f"{other:>20.1f}" + ("  BELOW" if worse else "")
+            table.add(f"{arm:<16}{cells}{beside}")
+    return below
 
 
 def main() -> int:
@@ -166,24 +165,13 @@ def main() -> int:
             latencies, goodputs = zip(*(next(found) for _ in seeds), strict=True)
             point = Point(statistics.mean(latencies), statistics.mean(goodputs), target)
             curves[arm].append(point)
-    command = f"python benchmarks/queueing.py {' '.join(sys.argv[1:])}".rstrip()
-    lines = [command, "", f"{SPEC}, {given.minutes:g} minutes, means over {len(seeds)} seeds", ""]
-    lines.append(f"{'':<16}{'N':>6}{'latency s':>11}{'goodput %':>11}{'AutoThrottle there':>20}")
-    below = 0
-    for arm, points in curves.items():
-        for point in points:
-            other = at(curves[AUTOTHROTTLE], point.latency) if arm == OURS else None
-            worse = other is not None and point.goodput < other - NOISE
-            below += worse
-            cells = f"{named(point.target):>6}{point.latency:>11.3f}{point.goodput:>11.1f}"
-            beside = "" if other is None else f"{other:>20.1f}" + ("  BELOW" if worse else "")
-            lines.append(f"{arm:<16}{cells}{beside}")
-    lines += ["", f"{below or 'none'} of our points are below AutoThrottle's curve"]
-    print("\n".join(lines))
+    table = Table("queueing")
+    table.add(f"{SITE.spec}, {given.minutes:g} minutes, means over {len(seeds)} seeds", "")
+    below = tabulate(table, curves)
+    table.add("", f"{below or 'none'} of our points are below AutoThrottle's curve")
+    table.keep(given.out)
     if given.out:
-        given.out.mkdir(parents=True, exist_ok=True)
-        (given.out / "queueing.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        draw(curves, given.out / "queueing.png", command)
+        draw(curves, given.out / "queueing.png", table.command)
     return int(below > 0)
 
 

@@ -16,17 +16,20 @@ over the network counts, as nobody knows where it is.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 if __name__ == "__main__":
     sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import argparse
+import math
 import random
 import statistics
 from dataclasses import dataclass
 from multiprocessing import Pool
-from pathlib import Path
 
+from benchmarks.tables import Table
 from scrapy_adaptive.core.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.limits import Limits
@@ -48,7 +51,7 @@ class Row:
 
     spec: str
     goodput: float
-    refused: float
+    refused: float = math.inf
     network: str = "constant"
     target_concurrency: float = 8.0
     share: float = 1.0
@@ -173,18 +176,28 @@ HEADS = ("goodput", "worst", "refused", "2nd half", "", "10 min", "", "reached",
 IN_FLIGHT = 500
 
 
+def governor(limits: Limits, seed: int, ceiling: str = "hold") -> Governor:
+    """The governor of one crawl, alone with its site."""
+    return Governor(
+        limits,
+        global_breaker=GlobalBreaker(slots=5, window=10.0, cooldown=5.0),
+        chance=random.Random(f"{seed} governor").random,
+        ceiling=ceiling,
+    )
+
+
 def crawl(job: tuple[Row, int, float]) -> Readings:
     """One crawl of one row."""
     row, seed, minutes = job
+    limits = Limits(target_concurrency=row.target_concurrency, concurrency=IN_FLIGHT)
+    return play(governor(limits, seed), row, seed, 60.0 * (row.minutes or minutes))
+
+
+def play(crawler: Governor, row: Row, seed: int, until: float) -> Readings:
+    """What a crawl of that row comes to by that instant, in seconds, paced by this governor."""
     site = read_spec(row.spec, seed)
-    governor = Governor(
-        Limits(target_concurrency=row.target_concurrency, concurrency=IN_FLIGHT),
-        global_breaker=GlobalBreaker(slots=5, window=10.0, cooldown=5.0),
-        chance=random.Random(f"{seed} governor").random,
-    )
     delay = network(row.network, random.Random(f"{seed} network"))
-    until = 60.0 * (row.minutes or minutes)
-    return read(Crawl(governor, site.server, site.pages, delay).run(until), site.server, until)
+    return read(Crawl(crawler, site.server, site.pages, delay).run(until), site.server, until)
 
 
 def line(row: Row, found: list[Readings]) -> tuple[str, bool]:
@@ -240,25 +253,18 @@ def main() -> int:
     seeds = [int(seed) for seed in given.seeds.split(",")]
     rows = [row for row in ROWS if given.only in row.name]
     jobs = [(row, seed, given.minutes) for row in rows for seed in seeds]
-    lines = [
-        f"python benchmarks/simulation.py {' '.join(sys.argv[1:])}".rstrip(),
-        "",
-        f"{'':<40}" + "".join(f"{head:>9}" for head in HEADS) + f"   {'bar':<22}10 min",
-    ]
+    table = Table("simulation")
+    heads = "".join(f"{head:>9}" for head in HEADS)
+    table.add(f"{'':<40}{heads}   {'bar':<22}10 min")
     missed = 0
     with Pool() as pool:
         found = pool.imap(crawl, jobs)
         for row in rows:
             text, misses = line(row, [next(found) for _ in seeds])
-            print(text, flush=True)
-            lines.append(text.rstrip())
+            table.add(text)
             missed += misses
-    lines.append("")
-    lines.append(f"{missed} of {len(rows)} rows miss a bar")
-    print(lines[-1])
-    if given.out:
-        given.out.mkdir(parents=True, exist_ok=True)
-        (given.out / "simulation.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    table.add("", f"{missed} of {len(rows)} rows miss a bar")
+    table.keep(given.out)
     return int(missed > 0)
 
 

@@ -26,6 +26,7 @@ from types import ModuleType
 
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row, crawl
+from benchmarks.tables import Table
 from scrapy_adaptive.core import account, belief, bracket, caps, hold, noise, slowness
 
 WORSE_GOODPUT = 2.0
@@ -33,6 +34,10 @@ WORSE_GOODPUT = 2.0
 
 WORSE_REFUSED = 0.1
 """Points of refusals over it."""
+
+LETTERS = "abcdefghij"
+WIDTH = 30
+"""Letters of the longest name of a constant, and some space."""
 
 REGIMES = (
     "bucket:2/5",
@@ -163,7 +168,7 @@ def line(title: str, cells: list[Cell], usual: list[Cell]) -> str:
     for (goodput, refused), (whole, least) in zip(cells, usual, strict=True):
         worse = goodput < whole - WORSE_GOODPUT or refused > least + WORSE_REFUSED
         parts.append(f"{goodput:.1f}/{refused:.2f}{'!' if worse else ' '}".rjust(13))
-    return f"{title:<26}" + "".join(parts)
+    return f"{title:<{WIDTH}}" + "".join(parts)
 
 
 def main() -> int:
@@ -179,10 +184,9 @@ def main() -> int:
     swept: list[tuple[int | None, float]] = [(None, 1.0)]
     swept += [(number, factor) for number in chosen for factor in (0.5, 2.0)]
     jobs: list[Job] = [(*each, row, seeds, given.minutes) for each in swept for row in ROWS]
-    lines = [f"python benchmarks/sweep.py {' '.join(sys.argv[1:])}".rstrip(), ""]
-    lines += [f"{letter}  {row.name}" for letter, row in zip("abcdefghij", ROWS, strict=True)]
-    lines += ["", " " * 26 + "".join(letter.rjust(12) + " " for letter in "abcdefghij")]
-    print("\n".join(lines), flush=True)
+    table = Table("sweep")
+    table.add(*(f"{letter}  {row.name}" for letter, row in zip(LETTERS, ROWS, strict=True)))
+    table.add("", " " * WIDTH + "".join(letter.rjust(12) + " " for letter in LETTERS))
     usual: list[Cell] = []
     with Pool() as pool:
         found = pool.imap(cell, jobs)
@@ -190,11 +194,8 @@ def main() -> int:
             cells = [next(found) for _ in ROWS]
             usual = usual or cells
             title = "as it is" if number is None else f"{CONSTANTS[number].title} x {factor:g}"
-            lines.append(line(title, cells, usual).rstrip())
-            print(lines[-1], flush=True)
-    if given.out:
-        given.out.mkdir(parents=True, exist_ok=True)
-        (given.out / "sweep.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            table.add(line(title, cells, usual))
+    table.keep(given.out)
     return 0
 
 

@@ -21,18 +21,19 @@ import statistics
 from multiprocessing import Pool
 
 from benchmarks.simulation import TAIL, UNBOUND, Row, crawl
+from benchmarks.tables import Table
 
 KEPT = 90.0
 """Percent of goodput that the worst seed has to keep."""
 
 ROWS = (
-    Row("bucket:10/20,noise=0.005", KEPT, 0.0),
-    Row("bucket:10/20,noise=0.005", KEPT, 0.0, network=TAIL, target_concurrency=UNBOUND),
-    Row("bucket:2/5,noise=0.005", KEPT, 0.0),
-    Row("bucket:10/20,dead=200", KEPT, 0.0),
-    Row("bucket:10/20,dead=200", KEPT, 0.0, network=TAIL, target_concurrency=UNBOUND),
-    Row("bucket:2/5,dead=200", KEPT, 0.0),
-    Row("endpoint:10/1", KEPT, 0.0),
+    Row("bucket:10/20,noise=0.005", KEPT),
+    Row("bucket:10/20,noise=0.005", KEPT, network=TAIL, target_concurrency=UNBOUND),
+    Row("bucket:2/5,noise=0.005", KEPT),
+    Row("bucket:10/20,dead=200", KEPT),
+    Row("bucket:10/20,dead=200", KEPT, network=TAIL, target_concurrency=UNBOUND),
+    Row("bucket:2/5,dead=200", KEPT),
+    Row("endpoint:10/1", KEPT),
 )
 
 
@@ -48,9 +49,9 @@ def main() -> int:
     seeds = range(first, last + 1)
     rows = [row for row in ROWS if given.only in row.name]
     jobs = [(row, seed, given.minutes) for row in rows for seed in seeds]
+    table = Table("worst_seed")
     heads = "".join(f"{head:>9}" for head in ("worst", "seed", "median", "mean", "refused"))
-    lines = [f"python benchmarks/worst_seed.py {' '.join(sys.argv[1:])}".rstrip(), ""]
-    lines.append(f"{'':<40}{heads}   bar")
+    table.add(f"{'':<40}{heads}   bar")
     missed = 0
     with Pool() as pool:
         found = pool.imap(crawl, jobs)
@@ -63,13 +64,9 @@ def main() -> int:
             cells = f"{worst:>9.1f}{seed:>9}{middle:>9.1f}{mean:>9.1f}{refused:>9.2f}"
             verdict = "  MISSED" if worst < row.goodput else ""
             missed += worst < row.goodput
-            lines.append(f"{row.name:<40}{cells}   {row.goodput:.0f}{verdict}")
-            print(lines[-1], flush=True)
-    lines += ["", f"{missed or 'none'} of {len(rows)} rows miss their bar"]
-    print(lines[-1])
-    if given.out:
-        given.out.mkdir(parents=True, exist_ok=True)
-        (given.out / "worst_seed.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            table.add(f"{row.name:<40}{cells}   {row.goodput:.0f}{verdict}")
+    table.add("", f"{missed or 'none'} of {len(rows)} rows miss their bar")
+    table.keep(given.out)
     return int(missed > 0)
 
 
