@@ -109,8 +109,10 @@ def test_who_opts_out_waits_for_nothing(crawl: Crawler, origin: Callable[..., Or
     assert done.stats["adaptive/permits/granted"] == 2
     assert done.stats["adaptive/trips"] == 1
     assert done.stats["retry/reason_count/429 Unknown Status"] == 1
-    first, *others, last = [hit.path for hit in site.hits()]
-    assert (first, len(others), last) == ("/paced", 9, "/paced")
+    paths = [hit.path for hit in site.hits()]
+    assert len(paths) == 11
+    assert paths.index("/paced") < 4, "it leaves among the first that may be in flight"
+    assert paths[-1] == "/paced"
 
 
 @pytest.mark.parametrize("learns", [True, False])
