@@ -105,7 +105,6 @@ CASES = (
     Case("cap:4/0.25", SHORT, goodput=0.78, refused=0.004, network="jittered"),
     Case("queue:4/0.25,random", SHORT, goodput=0.95, refused=0.0, auto=True),
     Case("ban:1/5/60,restarted", LONG, goodput=0.80, refused=0.005),
-    Case("bucket:10/5,step=4@300", 2 * SHORT, goodput=0.89, refused=0.003),
     Case("bucket:10/5,step=0.3@300", SHORT, goodput=0.96, refused=0.006),
     Case("bucket:2/5,noise=0.005", LONG, goodput=0.88, refused=0.012),
     Case("bucket:2/5,dead=200", LONG / 2, goodput=0.96, refused=0.025),
@@ -151,6 +150,17 @@ def test_a_dead_page_is_given_up_and_the_others_go_on() -> None:
         assert 14 <= readings.lost_count <= 20
         pages = readings.whole.accepted_count + readings.lost_count + WAITING
         assert readings.whole.refused_count <= 4 * (pages // 200) + 0.004 * pages
+
+
+def test_a_limit_that_rises_fourfold_is_followed() -> None:
+    """On average over when it does: just before a step up, or just after."""
+    instants = range(240, 368, 16)
+    found = [
+        crawl(f"bucket:10/5,step=4@{at}", 2 * SHORT, at, "hold", "constant", False)
+        for at in instants
+    ]
+    assert goodput(found) >= 0.91
+    assert refused(found) <= 0.003
 
 
 @pytest.mark.parametrize("burst", [1, 5, 20, 100])
