@@ -105,6 +105,7 @@ CONSTANTS = (
             "DEEPER",
             "ROUGH",
             "ENOUGH",
+            "UNLIKELY",
             "UNSETTLED",
             "WIDEST_CLUSTER",
         )

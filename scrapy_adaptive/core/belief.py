@@ -46,6 +46,10 @@ WINDOWS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 86_400.0)
 ENOUGH = 20
 """Requests served, from which a window's count is worth a trial."""
 
+UNLIKELY = 0.5
+"""Share of a rate that was seen to be allowed, under which one refusal alone is put down to chance
+once. Without, three of them in a row cost a crawl most of two hours."""
+
 UNSETTLED = 0.5
 """Share of a silence that counts into the price while the bracket was never closed: what is
 learned then is of use for the whole crawl."""
@@ -72,7 +76,7 @@ class Belief:
     is_start: bool = True
     """Nothing was refused yet, or nothing that was believed."""
     is_doubted: bool = False
-    """One refusal at the start was put down to chance: this rate is looked at twice."""
+    """One refusal was put down to chance: this rate is looked at twice."""
     is_trial: bool = False
     """The rate is a window's count over a human unit of time."""
     is_settled: bool = False
@@ -83,6 +87,8 @@ class Belief:
     """The instant since which this rate is in use."""
     spacing: int = 0
     """Requests served since the last refusal."""
+    shown: float = 0.0
+    """The highest rate that was served from one recovery to the next, 1/s."""
     cuts: int = 0
     """Cuts in a row of a held rate, each after a refusal in isolation."""
     series: int = 0
@@ -101,6 +107,13 @@ class Belief:
         far = FAR * self.rate <= self.hi < math.inf
         return (self.is_start or far) and not self.is_trial
 
+    def is_chance(self, epoch: Epoch) -> bool:
+        """Whether one refusal is more likely chance's than this rate's."""
+        if self.is_doubted:
+            return False
+        is_first = self.is_start and epoch.is_alone
+        return is_first or (epoch.refusals == 1 and epoch.rate < UNLIKELY * self.shown)
+
     @property
     def cut_share(self) -> float:
         """What the cuts before the last one have taken, as a share of the rate."""
@@ -118,6 +131,9 @@ class Belief:
     def enclose(self, epoch: Epoch, least: float, noise: Noise) -> None:
         """Close the bracket from above, and say what the next refusal will cost."""
         refusals = 1 if self.is_start else epoch.refusals
+        if not self.is_start:  # the first account may be a burst's
+            is_known = epoch.rate >= UNLIKELY * self.shown
+            self.shown = max(self.shown, epoch.least) if is_known else epoch.least
         self.hi = epoch.rate
         self.is_start = self.is_doubted = self.is_trial = False
         self.lo = max(self.lo, min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)

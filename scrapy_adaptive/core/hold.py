@@ -4,7 +4,7 @@ Laws
 ----
 * The limit lies between `lo`, the highest rate that passed a stage, and `hi`, the lowest refused.
 * A refusal is asked what it is evidence of, in this order: noise, a look at noise, a limit on
-  what is in flight, a door that was closed from the first, chance at the start, a rate.
+  what is in flight, a door that was closed from the first, chance, a rate.
 * A held rate that is refused is cut a little; a rate above it that is refused becomes `hi`.
 * What a refusal costs decides how long the next rate must pass before one more is risked.
 """
@@ -354,12 +354,11 @@ class Hold:
         return True
 
     def _as_chance(self, now: float, epoch: Epoch) -> bool:
-        """The first at the start, and alone: the rate is looked at twice."""
-        belief = self.belief
-        if not (epoch.is_alone and belief.is_start) or belief.is_doubted:
+        """The first at the start, or far under what was allowed: the rate is looked at twice."""
+        if not self.belief.is_chance(epoch):
             return False
-        belief.is_doubted = True
-        self._move(now, belief.rate)
+        self.belief.is_doubted = True
+        self._move(now, self.belief.rate)
         return True
 
     def _believe_rate(self, now: float, epoch: Epoch) -> None:

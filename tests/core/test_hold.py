@@ -181,6 +181,50 @@ class TestDoubt:
         assert played.rate == pytest.approx(0.99 * 6 / 10.75)
 
 
+class TestUnlikely:
+    """A lone refusal far under what the site was seen to allow may be chance: once more."""
+
+    @pytest.fixture
+    def unlikely(self) -> Played:
+        """4/s, refused once; from one recovery to the next, 10/s were served before."""
+        played = Played(4.0, Belief(4.0, lo=4.0, hi=4.1, is_start=False, shown=10.0))
+        played.serve(20)
+        return played
+
+    def test_it_leaves_the_rate(self, unlikely: Played) -> None:
+        unlikely.refuse()
+        unlikely.recover(0.3)
+        belief = unlikely.hold.belief
+        assert (belief.rate, belief.lo, belief.hi) == (4.0, 4.0, 4.1)
+
+    def test_a_second_one_is_believed_and_so_is_what_it_tells(self, unlikely: Played) -> None:
+        for _ in range(2):
+            unlikely.refuse()
+            unlikely.recover(0.3)
+            unlikely.serve(5)
+        belief = unlikely.hold.belief
+        assert belief.rate < 4.0
+        assert belief.shown == pytest.approx(6 / 1.8), "six pages in 1.5 s and the pause"
+        unlikely.refuse()
+        rate = unlikely.rate
+        unlikely.recover(0.3)
+        assert unlikely.rate < rate
+
+    def test_two_refused_together_are_believed_at_once(self, unlikely: Played) -> None:
+        unlikely.refuse(others=1)
+        unlikely.recover(0.3)
+        assert unlikely.rate < 4.0
+
+    def test_what_a_burst_served_at_the_start_shows_nothing(self) -> None:
+        """100 pages in a moment, and one refusal: the next one at 2/s is believed."""
+        played = Played(64.0)
+        played.serve(40)
+        for _ in range(2):
+            played.refuse(others=1)
+            played.recover(20.0)
+        assert played.hold.belief.shown < 1.0
+
+
 class TestBracket:
     """What was refused and what passed close in on the limit."""
 
