@@ -171,7 +171,8 @@ class Throttle:
         if slot.is_new:
             self._watch.on_new_slot(key)
         if self._crawl_delays:
-            slot.crawl_delay = max(slot.crawl_delay, self._crawl_delays.of(request))
+            pace = slot.pace
+            pace.crawl_delay = max(pace.crawl_delay, self._crawl_delays.of(request))
         promised = self.room.on_at_gate(request, key)
         if promised is not None and promised != key:
             self._rearm_family(promised)

@@ -149,8 +149,8 @@ class Watch:
         if full and latency / limits.concurrency > slot.delay:
             name = "concurrency in DOWNLOAD_SLOTS" if own else "CONCURRENT_REQUESTS_PER_DOMAIN"
             return f"{name} = {limits.concurrency}"
-        if slot.bound == "crawl-delay":
-            return f"Crawl-delay = {slot.crawl_delay:g} s in its robots.txt"
+        if slot.pace.bound == "crawl-delay":
+            return f"Crawl-delay = {slot.pace.crawl_delay:g} s in its robots.txt"
         if limits.floor and slot.delay <= limits.floor:
             name = "delay in DOWNLOAD_SLOTS" if own else "DOWNLOAD_DELAY"
             return f"{name} = {limits.floor:g} s"
@@ -173,11 +173,11 @@ class Watch:
                 "latency": (flight.latency or 0.0) * 1000,
                 "rate": slot.rate,
                 "ceiling": slot.ceiling.rate,
-                "tokens": slot.tokens(now),
+                "tokens": slot.pace.tokens(now),
                 "phase": slot.phase.value,
                 "status": response.status if response is not None else "no answer",
                 "event": decision.event.value,
-                "why": decision.why or f"bound by {slot.bound}",
+                "why": decision.why or f"bound by {slot.pace.bound}",
             },
         )
 

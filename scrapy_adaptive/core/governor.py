@@ -247,7 +247,7 @@ class Governor:
     def on_answer(self, permit: Permit, answer: Answer, now: float) -> Decision:
         """A request ended with an answer of its site, or with a failure to get one."""
         slot = self._slots[permit.key]
-        held = 0.0 if answer.outcome is Outcome.ACCEPTED else slot.tokens(now)
+        held = 0.0 if answer.outcome is Outcome.ACCEPTED else slot.pace.tokens(now)
         decision = slot.on_answer(permit, answer, now, self._chance())
         counts = self.counts
         counts.measured += 1
@@ -351,11 +351,11 @@ class Governor:
         host.acquit(now)
         slot = self.slot(key, now)
         host.reserved += slot.reserved  # a job may have left pages under that key
-        slot.latency_delay = host.latency_delay
-        slot.crawl_delay = host.crawl_delay
+        slot.pace.latency_delay = host.pace.latency_delay
+        slot.pace.crawl_delay = host.pace.crawl_delay
         if slot.is_new and host.rate < math.inf:
             slot.recall(Learned(share * host.rate))
-        slot.drain(now)
+        slot.pace.drain(now)
         if answer.told is not None:
             slot.resume_pause(now, decision.wait)
         return replace(decision, why=f"{decision.why}; only {kind} is refused: it has its own pace")
@@ -370,7 +370,7 @@ class Governor:
 
     def _drain_all(self, now: float) -> None:
         self.counts.global_trips += 1
-        self.counts.drained_tokens += sum(slot.drain(now) for slot in self)
+        self.counts.drained_tokens += sum(slot.pace.drain(now) for slot in self)
         self._global_bucket.drain(now, self._global_delay)
 
 

@@ -1,8 +1,7 @@
-"""One slot: the laws of latency, bucket, ceiling, breaker and silence, composed.
+"""One slot: the laws of pace, ceiling, breaker, silence and suspects, composed.
 
 Laws
 ----
-* `delay = max(latency delay, 1 / ceiling, floors)`; the bucket turns it into instants.
 * In flight never exceeds the concurrency; reservations count against queues only.
 * A refusal sent before the present congestion epoch began is no news: it lengthens the
   silence if it must, it cuts nothing.
@@ -13,14 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import latency
 from .breaker import Phase, Signal
-from .bucket import JITTER_RATIO as GAP_JITTER_RATIO
-from .bucket import TokenBucket
 from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Page, Permit, Reason, Wanted
 from .failures import Failures
+from .pace import Pace
 from .pause import NEVER, Pause
-from .quotas import Quotas
 from .silence import BREATH, JITTER_RATIO, Silence
 from .slowness import Slowness
 from .suspects import Suspects
@@ -36,12 +32,6 @@ waited for in no later pause either."""
 
 RECHECK_MOST = 12.0
 """Most seconds of silence before a recheck: the first rung of the ladder."""
-
-PACED = 0.5
-"""Share of a gap by which a request may leave late and still count as paced by the delay."""
-
-LAG = 0.02
-"""Seconds by which it may leave late in any case: timers of an event loop are late by some."""
 
 FORGET_AFTER = 3620.0
 """Seconds after which a pause that nobody probed is no news any more: the longest rung."""
@@ -61,6 +51,7 @@ class Slot:
         self.key = key
         self.limits = limits
         self.ceiling = ceiling
+        self.pace = Pace(limits, ceiling, now)
         self.pause = Pause(limits.max_pause)
         self.in_flight = 0
         self.reserved = 0
@@ -69,15 +60,11 @@ class Slot:
         """Answers that look like refusals and wait for a verdict."""
         self.robots_count = 0
         """robots.txt files under way: the queue keeps its requests until they have arrived."""
-        self.crawl_delay = 0.0
-        """Seconds between sends that the site's robots.txt asks for."""
         self.suspects = Suspects()
         self.classes: Classes | None = None
         """Which classes of pages are refused; None before the first refusal."""
-        self.latency_delay = max(limits.floor, limits.start_delay)
         self.is_new = True
         """Whether nothing was sent yet."""
-        self._reserved_at = -NEVER
         self._epoch_at = -NEVER
         self._recheck_at: float | None = None
         self._probe: Permit | None = None
@@ -90,9 +77,7 @@ class Slot:
         """Requests up to that one that are still in flight."""
         self._excused = False
         """Whether the present pause is a broken page's, or an earlier run's: it cut nothing."""
-        self._bucket = TokenBucket(limits.burst, now)
         self._silence = Silence()
-        self._quotas = Quotas()
         self._sent_count = 0
         self._failures = Failures()
         is_auto = limits.target_concurrency == NEVER
@@ -110,45 +95,21 @@ class Slot:
         return self.pause.phase
 
     @property
-    def floor(self) -> float:
-        """Least seconds between sends that the user or robots.txt asks for."""
-        return max(self.limits.floor, self.crawl_delay)
-
-    @property
     def delay(self) -> float:
         """Least seconds between two sends."""
-        limits = self.limits.floor
-        quota = self._quotas.delay
-        return max(self.latency_delay, 1.0 / self.ceiling.rate, limits, self.crawl_delay, quota)
+        return self.pace.delay
 
     @property
     def rate(self) -> float:
         """Most sends a second: one each `delay`; infinity without a delay."""
-        return 1.0 / self.delay if self.delay else NEVER
-
-    @property
-    def bound(self) -> str:
-        """What sets the delay just now."""
-        bounds = {
-            "ceiling": 1.0 / self.ceiling.rate,
-            "crawl-delay": self.crawl_delay,
-            "floor": self.limits.floor,
-            "latency": self.latency_delay,
-            "quota": self._quotas.delay,
-        }
-        return max(bounds, key=bounds.__getitem__)
+        return self.pace.rate
 
     def is_idle(self, now: float) -> bool:
         """Whether it may be forgotten: nothing in flight, promised, owed or paused.
 
         A pause that ended `FORGET_AFTER` ago with nothing to probe with is over too.
         """
-        if (
-            self.in_flight
-            or self.reserved
-            or self.robots_count
-            or now < self._bucket.ready_at(self.delay)
-        ):
+        if self.in_flight or self.reserved or self.robots_count or now < self.pace.ready_at():
             return False
         if self.phase is not Phase.CLOSED:
             return now >= self.pause.until + FORGET_AFTER
@@ -159,20 +120,11 @@ class Slot:
         """Most requests in flight just now."""
         return min(self.limits.concurrency, self.ceiling.concurrency, self.slowness.limit)
 
-    @property
-    def burst_tokens(self) -> float:
-        """Most tokens it may save up just now."""
-        return self._bucket.capacity
-
-    def tokens(self, now: float) -> float:
-        """Tokens saved up."""
-        return self._bucket.tokens(now, self.delay)
-
     def hold(self, now: float) -> Hold | None:
         """Why nothing may be sent at `now`, and until when; None when a request may go."""
-        self._quotas.forget(now)
+        self.pace.quotas.forget(now)
         hold = self._hold_beside(now, self.in_flight)
-        if hold is None and now < (ready_at := self._bucket.ready_at(self.delay)):
+        if hold is None and now < (ready_at := self.pace.ready_at()):
             return Hold(ready_at, Reason.DELAY)
         return hold
 
@@ -183,7 +135,7 @@ class Slot:
         robots.txt is awaited, those that would only wait behind it stay in the queue.
         """
         reserved = self.reserved
-        self._quotas.forget(now)
+        self.pace.quotas.forget(now)
         hold = self._hold_beside(now, self.in_flight + reserved)
         if hold is not None:
             return hold
@@ -191,8 +143,7 @@ class Slot:
             return Hold(NEVER, Reason.ROBOTS)
         if reserved and self.is_new:
             return Hold(NEVER, Reason.FIRST)
-        delay = self.delay
-        ready_at = self._room_at(delay) if reserved else self._bucket.ready_at(delay)
+        ready_at = self.pace.room_at(reserved)
         return Hold(ready_at, Reason.DELAY) if now < ready_at else None
 
     def _hold_beside(self, now: float, busy: int) -> Hold | None:
@@ -215,18 +166,9 @@ class Slot:
             return Hold(self._recheck_at, Reason.RECHECK)
         if busy >= self.places:
             return Hold(NEVER, Reason.CONCURRENCY)
-        if self._quotas.is_spent:
-            return Hold(self._quotas.until, Reason.QUOTA)
+        if self.pace.quotas.is_spent:
+            return Hold(self.pace.quotas.until, Reason.QUOTA)
         return None
-
-    def _room_at(self, delay: float) -> float:
-        """The instant from which one more request may set out beside those with a promise.
-
-        When there are tokens for all of them, or as far behind the last one as the bucket will
-        want them to be apart: what takes long on its way to the gate must not be waited for.
-        """
-        apart = self._reserved_at + delay * (1.0 + GAP_JITTER_RATIO)
-        return min(apart, self._bucket.ready_at(delay, 1 + self.reserved))
 
     @property
     def wanted(self) -> Wanted:
@@ -246,7 +188,7 @@ class Slot:
     def reserve(self, now: float) -> None:
         """Promise a place to a queued request; `hold_queued` must have said that it may go."""
         self.reserved += 1
-        self._reserved_at = now
+        self.pace.on_promised(now)
 
     def take(self, now: float, chance: float) -> Permit:
         """Send one request; `hold` must have said that it may go."""
@@ -257,11 +199,7 @@ class Slot:
         recheck, self._recheck_at = self._recheck_at is not None, None
         if recheck:
             self.ceiling.on_resumed(now)
-        delay = self.delay
-        paced = now <= self._bucket.ready_at(delay) + max(PACED * delay, LAG)
-        self._bucket.take(now, delay, chance)
-        self.ceiling.on_sent(now, delay)
-        self._quotas.on_sent()
+        paced = self.pace.on_sent(now, chance)
         self._sent_count += 1
         self.in_flight += 1
         is_probe = self.phase is Phase.HALF_OPEN
@@ -306,11 +244,11 @@ class Slot:
         self._end(permit)
         before = self.delay
         if answer.latency is not None:
-            self._learn(answer.latency, may_lower=answer.may_lower)
+            self.pace.on_latency(answer.latency, may_lower=answer.may_lower)
             if answer.may_lower and self.phase is Phase.CLOSED:
                 self.slowness.on_latency(now, permit.sent_at, answer.latency, permit.level)
         if answer.quotas:
-            self._quotas.on_told(now, answer.quotas, self._sent_count - permit.number)
+            self.pace.quotas.on_told(now, answer.quotas, self._sent_count - permit.number)
         if answer.outcome is Outcome.ACCEPTED:
             event, why = self._on_accepted(permit, answer, now)
         else:
@@ -340,10 +278,6 @@ class Slot:
         self.ceiling.on_acquittal(now)
         self._excused = True
 
-    def drain(self, now: float) -> float:
-        """Empty the bucket; returns the tokens lost."""
-        return self._bucket.drain(now, self.delay)
-
     def _end(self, permit: Permit) -> None:
         if permit.ended:
             raise ValueError(f"{permit} has ended before")
@@ -358,23 +292,13 @@ class Slot:
             permit.doubted = False
             self.doubts -= 1
 
-    def _learn(self, seconds: float, *, may_lower: bool) -> None:
-        self.latency_delay = latency.next_delay(
-            self.latency_delay,
-            seconds,
-            target_concurrency=self.limits.target_concurrency,
-            floor=self.limits.floor,
-            most=self.limits.max_delay,
-            may_lower=may_lower,
-        )
-
     def _on_accepted(self, permit: Permit, answer: Answer, now: float) -> tuple[Event, str]:
         self.accepted_count += 1
         self._failures.on_accepted()
         self.suspects.on_accepted(answer.page)
-        self._bucket.on_accepted()
+        self.pace.on_accepted()
         if self.phase is Phase.CLOSED:
-            binding = self.delay * self.ceiling.rate <= 1.0 + 1e-9
+            binding = self.pace.is_ceiling
             self.ceiling.on_accepted(now, permit, answer.latency, binding=binding)
             return Event.ACCEPTED, ""
         self.ceiling.on_accepted(now, permit, None, binding=False)
@@ -395,27 +319,18 @@ class Slot:
     def _on_refused(
         self, permit: Permit, answer: Answer, now: float, chance: float
     ) -> tuple[Event, str]:
-        what = answer.outcome.value
         self.refused_count += answer.outcome is Outcome.REFUSED
+        if answer.outcome is Outcome.FAILED and (why := self._alone(answer, now)):
+            return Event.LONE_FAILURE, why
         suspects = self.suspects
-        failed = answer.outcome is Outcome.FAILED
-        if failed and suspects.is_failing(answer.page) and answer.told is None:
-            self._pardon(answer.page, now)
-            return Event.LONE_FAILURE, "this page fails while others are served"
-        if failed and not self._failure_is_pain():
-            return Event.LONE_FAILURE, "a lone failure is no pain"
         if suspects.is_broken(answer.page, probe=permit.probe, recheck=permit.recheck):
             self._excused |= self.phase is Phase.CLOSED
             self._pardon(answer.page, now)
             self._pause(now, self._silence.first(rate=NEVER, told=answer.told), chance, answer)
             return Event.BROKEN, "this page is refused whatever the pace"
+        what = answer.outcome.value
         if permit.probe and not self._excused:
-            wait = self._silence.longer(
-                rate=self.rate,
-                told=answer.told,
-                failed=failed,
-                by_chance=self.ceiling.noise_ratio > 0.0,
-            )
+            wait = self._after_probe(answer)
             event, why = Event.PROBE_REFUSED, f"probe {what}"
         elif permit.sent_at < self._epoch_at or not (permit.probe or self.phase is Phase.CLOSED):
             wait = max(BREATH, answer.told or 0.0)
@@ -427,15 +342,30 @@ class Slot:
             event, why = Event.LATE, f"{what}, sent before the pause began"
         else:
             rate = self._begin_epoch(now, permit)
-            wait = self._silence.first(
-                rate=self.rate, told=answer.told, debt=self.ceiling.debt(now)
-            )
+            debt = self.ceiling.debt(now)
+            wait = self._silence.first(rate=self.rate, told=answer.told, debt=debt)
             cut = f", {self.rate:.3g}/s from here" if self.rate < rate else ""
             event, why = Event.TRIPPED, f"{what} at {rate:.3g}/s{cut}"
         suspects.on_refused(answer.page)
         self.ceiling.on_refused()
         self._pause(now, wait, chance, answer)
         return event, why
+
+    def _alone(self, answer: Answer, now: float) -> str:
+        """Why a failure tells nothing of the site; empty where it may."""
+        if self.suspects.is_failing(answer.page) and answer.told is None:
+            self._pardon(answer.page, now)
+            return "this page fails while others are served"
+        return "" if self._failure_is_pain() else "a lone failure is no pain"
+
+    def _after_probe(self, answer: Answer) -> float:
+        """Seconds of silence after a probe that was refused."""
+        return self._silence.longer(
+            rate=self.rate,
+            told=answer.told,
+            failed=answer.outcome is Outcome.FAILED,
+            by_chance=self.ceiling.noise_ratio > 0.0,
+        )
 
     def _failure_is_pain(self) -> bool:
         """Whether a failure that has just arrived counts; in a pause each does."""
@@ -456,7 +386,7 @@ class Slot:
         self._excused = False
         self.suspects.on_epoch()
         self.ceiling.on_pain(now, permit, rate=refused_rate)
-        self.drain(now)
+        self.pace.drain(now)
         return refused_rate
 
     def _pause(self, now: float, wait: float, chance: float, answer: Answer) -> None:

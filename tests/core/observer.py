@@ -120,13 +120,13 @@ class Observer(RuleBasedStateMachine):
 
     def check_numbers(self, slot: Slot) -> None:
         """Neither negative nor NaN, and finite where it must be."""
-        assert max(self.limits.floor, slot.crawl_delay) <= slot.delay < math.inf
+        assert max(self.limits.floor, slot.pace.crawl_delay) <= slot.delay < math.inf
         assert slot.rate > 0.0
         assert slot.ceiling.rate >= SLOWEST
         assert 1.0 <= slot.places <= self.limits.concurrency
         assert slot.ceiling.recheck >= 0.0
         assert 0.0 <= slot.ceiling.debt(self.now) < math.inf
-        assert 0.0 <= slot.tokens(self.now) <= slot.burst_tokens <= self.limits.burst
+        assert 0.0 <= slot.pace.tokens(self.now) <= slot.pace.burst_tokens <= self.limits.burst
         assert 0.0 <= slot.pause.seconds(self.now) < math.inf
         assert 0.0 <= slot.pause.until < math.inf
 

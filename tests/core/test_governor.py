@@ -71,8 +71,8 @@ class TestGlobalBreaker:
         virtual.wait(60.0)
         virtual.refuse(permit)
         assert virtual.governor.counts.drained_tokens == 6.0
-        assert virtual.slot("b").tokens(virtual.now) == 0.0
-        assert virtual.slot("b").burst_tokens == 1.0
+        assert virtual.slot("b").pace.tokens(virtual.now) == 0.0
+        assert virtual.slot("b").pace.burst_tokens == 1.0
 
     def test_failures_on_all_slots_with_nothing_accepted_are_the_uplinks(self) -> None:
         """The one that shows it is requeued; a failure of one host alone is not."""

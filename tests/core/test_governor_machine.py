@@ -190,7 +190,7 @@ class Crawl(Observer):
             assert not seen.paused or self.is_drained(key)
             slot = self.governor.slot(key, self.now)
             if seen.promised and slot.delay:
-                has_tokens = slot.tokens(self.now) >= seen.promised + 1 - 1e-9
+                has_tokens = slot.pace.tokens(self.now) >= seen.promised + 1 - 1e-9
                 assert has_tokens or self.now >= seen.promised_at + slot.delay - 1e-9
             assert not (seen.promised and slot.is_new)
             seen.promised += 1
@@ -208,7 +208,7 @@ class Crawl(Observer):
     @rule(key=KEYS, seconds=st.sampled_from([0.0, 3.0]))
     def obey_robots(self, key: str, seconds: float) -> None:
         """The site's robots.txt is read."""
-        self.governor.slot(key, self.now).crawl_delay = seconds
+        self.governor.slot(key, self.now).pace.crawl_delay = seconds
 
     # What holds after each step
 

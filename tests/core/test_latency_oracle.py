@@ -138,12 +138,12 @@ def compare(limits: Limits, sequence: list[Served]) -> list[float]:
     """Both laws hear the same responses and must agree after each; returns the delays."""
     oracle, ours = Oracle(limits), Ours(limits)
     try:
-        delays = [ours.slot.latency_delay]
+        delays = [ours.slot.pace.latency_delay]
         assert delays[0] == pytest.approx(oracle.slot.delay, rel=0.0, abs=1e-9)
         for served in sequence:
             oracle.hear(served)
             ours.hear(served)
-            delays.append(ours.slot.latency_delay)
+            delays.append(ours.slot.pace.latency_delay)
             assert delays[-1] == pytest.approx(oracle.slot.delay, rel=0.0, abs=1e-9)
         return delays
     finally:

@@ -1,0 +1,161 @@
+"""How far apart the requests of one slot leave.
+
+Laws
+----
+* `delay = max(latency delay, 1 / ceiling, floors, quota)`; the bucket turns it into instants.
+* A promise of a place counts against the bucket as a send does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import latency
+from .bucket import JITTER_RATIO, TokenBucket
+from .pause import NEVER
+from .quotas import Quotas
+
+if TYPE_CHECKING:
+    from .ceiling import Ceiling
+    from .limits import Limits
+
+ON_TIME = 0.5
+"""Share of a gap by which a request may leave late and still count as paced by the delay."""
+
+LAG = 0.02
+"""Seconds by which it may leave late in any case: timers of an event loop are late by some."""
+
+
+class Pace:
+    """The delay of one slot, and the instants it gives.
+
+    Args:
+        limits: the user's own bounds.
+        ceiling: the law that learns the site's limit.
+        now: monotonic seconds.
+    """
+
+    __slots__ = (
+        "_bucket",
+        "_ceiling",
+        "_limits",
+        "_promised_at",
+        "crawl_delay",
+        "latency_delay",
+        "quotas",
+    )
+
+    def __init__(self, limits: Limits, ceiling: Ceiling, now: float) -> None:
+        self.latency_delay = max(limits.floor, limits.start_delay)
+        """Seconds between sends that AutoThrottle's law asks for."""
+        self.crawl_delay = 0.0
+        """Seconds between sends that the site's robots.txt asks for."""
+        self.quotas = Quotas()
+        self._limits = limits
+        self._ceiling = ceiling
+        self._bucket = TokenBucket(limits.burst, now)
+        self._promised_at = -NEVER
+
+    # Questions
+
+    @property
+    def floor(self) -> float:
+        """Least seconds between sends that the user or robots.txt asks for."""
+        return max(self._limits.floor, self.crawl_delay)
+
+    @property
+    def delay(self) -> float:
+        """Least seconds between two sends."""
+        return max(
+            self.latency_delay,
+            1.0 / self._ceiling.rate,
+            self._limits.floor,
+            self.crawl_delay,
+            self.quotas.delay,
+        )
+
+    @property
+    def rate(self) -> float:
+        """Most sends a second: one each `delay`; infinity without a delay."""
+        delay = self.delay
+        return 1.0 / delay if delay else NEVER
+
+    @property
+    def bound(self) -> str:
+        """What sets the delay just now."""
+        bounds = {
+            "ceiling": 1.0 / self._ceiling.rate,
+            "crawl-delay": self.crawl_delay,
+            "floor": self._limits.floor,
+            "latency": self.latency_delay,
+            "quota": self.quotas.delay,
+        }
+        return max(bounds, key=bounds.__getitem__)
+
+    @property
+    def is_ceiling(self) -> bool:
+        """Whether the ceiling sets the delay."""
+        return self.delay * self._ceiling.rate <= 1.0 + 1e-9
+
+    @property
+    def burst_tokens(self) -> float:
+        """Most tokens that may be saved up just now."""
+        return self._bucket.capacity
+
+    def tokens(self, now: float) -> float:
+        """Tokens saved up."""
+        return self._bucket.tokens(now, self.delay)
+
+    def ready_at(self) -> float:
+        """The instant from which one request may leave."""
+        return self._bucket.ready_at(self.delay)
+
+    def room_at(self, promised: int) -> float:
+        """The instant from which one more may set out beside so many with a promise.
+
+        When there are tokens for all of them, or as far behind the last one as the bucket will
+        want them to be apart: what takes long on its way to the gate must not be waited for.
+        """
+        delay = self.delay
+        if not promised:
+            return self._bucket.ready_at(delay)
+        apart = self._promised_at + delay * (1.0 + JITTER_RATIO)
+        return min(apart, self._bucket.ready_at(delay, 1 + promised))
+
+    # Facts
+
+    def on_promised(self, now: float) -> None:
+        """A place was promised to a queued request."""
+        self._promised_at = now
+
+    def on_sent(self, now: float, chance: float) -> bool:
+        """Spend a token; returns whether the request left as early as the delay let it.
+
+        Raises:
+            ValueError: no token is there yet.
+        """
+        delay = self.delay
+        is_paced = now <= self._bucket.ready_at(delay) + max(ON_TIME * delay, LAG)
+        self._bucket.take(now, delay, chance)
+        self._ceiling.on_sent(now, delay)
+        self.quotas.on_sent()
+        return is_paced
+
+    def on_latency(self, seconds: float, *, may_lower: bool) -> None:
+        """One more response took so long."""
+        self.latency_delay = latency.next_delay(
+            self.latency_delay,
+            seconds,
+            target_concurrency=self._limits.target_concurrency,
+            floor=self._limits.floor,
+            most=self._limits.max_delay,
+            may_lower=may_lower,
+        )
+
+    def on_accepted(self) -> None:
+        """One more was accepted: the bucket grows back."""
+        self._bucket.on_accepted()
+
+    def drain(self, now: float) -> float:
+        """Empty the bucket; returns the tokens lost."""
+        return self._bucket.drain(now, self.delay)
