@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
     from scrapy.utils.asyncio import AsyncioLoopingCall
     from twisted.internet.task import LoopingCall
     from typing_extensions import Self
@@ -54,10 +55,7 @@ class AdaptiveThrottle:
         if not is_enabled(crawler.settings):
             raise NotConfigured
         settings = read_settings(crawler.settings, crawler.spider)
-        if autothrottle_is_on(crawler.settings):
-            raise SettingsError(
-                "AUTOTHROTTLE_ENABLED", True, "allowed is False, as two laws cannot own one delay"
-            )
+        _refuse_autothrottle(crawler.settings)
         stats = crawler.stats
         fingerprinter = crawler.request_fingerprinter
         assert stats is not None
@@ -201,6 +199,13 @@ class JoinsExtension:
 def one_line_errors() -> AbstractContextManager[None]:
     """A bad setting is told in one line under the `scrapy` command, raised in a script."""
     return told_in_one_line(nobody_catches=running_command() is not None)
+
+
+def _refuse_autothrottle(settings: BaseSettings) -> None:
+    if autothrottle_is_on(settings):
+        raise SettingsError(
+            "AUTOTHROTTLE_ENABLED", True, "allowed is False, as two laws cannot own one delay"
+        )
 
 
 def make_governor(

@@ -14,10 +14,9 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from .bucket import TokenBucket
-from .classes import BLIND, DOUBT, Classes
 from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
 from .global_breaker import GlobalBreaker
+from .global_rate import GlobalRate
 from .limits import Limits
 from .slot import Slot
 from .slots import Slots
@@ -72,16 +71,13 @@ class Governor:
         max_slots: int = 10_000,
         ceiling: str = "hold",
     ) -> None:
-        if max_slots < 1 or not global_rate >= 0:
-            raise ValueError(f"max_slots = {max_slots}, global_rate = {global_rate}")
+        if max_slots < 1:
+            raise ValueError(f"max_slots = {max_slots}")
         self.counts = Counts()
         self._slots = Slots(limits, slot_limits or {}, ceiling=ceiling, most=max_slots)
         self._families = self._slots.families
         self._global_breaker = global_breaker
-        self._global_delay = 1.0 / global_rate if global_rate else 0.0
-        self._global_bucket = TokenBucket(1.0, -math.inf)
-        self._reserved = 0
-        self._reserved_at = -math.inf
+        self._global_rate = GlobalRate(global_rate)
         self._chance = chance
 
     # Questions
@@ -136,7 +132,7 @@ class Governor:
         host = self._families.host_of(key)
         if host is not None:
             hold = _later(hold, self.slot(host, now).hold(now))
-        return hold or self._global_rate_hold(now)
+        return hold or self._global_rate.hold(now)
 
     def wanted(self, key: str) -> Wanted:
         """Which of the slot's requests serves best just now."""
@@ -154,8 +150,7 @@ class Governor:
 
     def crawl_hold(self, now: float) -> Hold | None:
         """Why no request of any slot may leave its queue at `now`, and until when."""
-        hold = self.stop_hold(now)
-        return hold or (self._global_rate_hold(now, self._reserved) if self._global_delay else None)
+        return self.stop_hold(now) or self._global_rate.hold_queued(now)
 
     def queue_hold(self, key: str, now: float) -> Hold | None:
         """Why no request of this slot may leave its queue at `now`, the whole crawl aside.
@@ -190,8 +185,8 @@ class Governor:
         hold = self.ready_at(key, now)
         if hold is not None:
             return hold
-        if self._global_delay:
-            self._global_bucket.take(now, self._global_delay, self._chance())
+        if self._global_rate.delay:
+            self._global_rate.take(now, self._chance())
         permit = self._slots[key].take(now, self._chance())
         host = self._families.host_of(key)
         if host is not None:
@@ -206,10 +201,9 @@ class Governor:
         A reservation ends with `release`, before the gate takes the permit or when the request
         goes another way. It holds back other reservations, never a request at the gate.
         """
-        if self._global_breaker.is_open or self._global_delay:
-            hold = self.crawl_hold(now)
-            if hold is not None:
-                return hold
+        hold = self.crawl_hold(now)
+        if hold is not None:
+            return hold
         slot = self._slots.get(key) or self.slot(key, now)
         hold = slot.hold_queued(now)
         host_key = self._families.host_of(key)
@@ -220,8 +214,7 @@ class Governor:
             slot.reserve(now)
             if host is not None:
                 host.reserve(now)
-            self._reserved += 1
-            self._reserved_at = now
+            self._global_rate.reserve(now)
         return hold
 
     def release(self, key: str) -> None:
@@ -230,7 +223,7 @@ class Governor:
         host = self._families.host_of(key)
         if host is not None:
             self._slots[host].reserved -= 1
-        self._reserved -= 1
+        self._global_rate.release()
 
     def forget_unused(self, key: str) -> None:
         """Forget a slot through which nothing was sent: its requests go another way."""
@@ -254,7 +247,7 @@ class Governor:
         if permit.host is not None:
             self._tell_host(permit.host, answer, now)
         elif answer.kind is not None:
-            decision = self._look_at_kind(slot, answer, decision, now)
+            decision = self._slots.on_kind(slot, answer, decision, now)
         if answer.outcome is Outcome.ACCEPTED:
             self._global_breaker.on_accepted()
             self.is_stopped(now)
@@ -317,61 +310,10 @@ class Governor:
         else:
             slot.on_lost(permit)
 
-    def _look_at_kind(self, slot: Slot, answer: Answer, decision: Decision, now: float) -> Decision:
-        """Count the class of this page; split it off if it alone is refused."""
-        kind, classes = answer.kind, slot.classes
-        assert kind is not None
-        if decision.event in (Event.ACCEPTED, Event.RECOVERED):
-            if classes is not None:
-                classes.on_accepted(kind)
-            return decision
-        if decision.event is not Event.TRIPPED or self._families.host_of(slot.key) is not None:
-            return decision
-        if classes is None:
-            classes = slot.classes = Classes()
-        if kind in self.kinds.get(slot.key, ()):  # it had its permit before the class was split off
-            slot.acquit(now)
-            return decision
-        chance = classes.on_epoch(kind)
-        if chance < BLIND:
-            return self._split(slot, kind, answer, decision, now)
-        if chance < DOUBT:
-            slot.acquit(now)
-        return decision
-
-    def _split(
-        self, host: Slot, kind: str, answer: Answer, decision: Decision, now: float
-    ) -> Decision:
-        """Give this class of pages a slot of its own; the host is acquitted."""
-        key = self._families.add(host.key, kind)
-        if key is None or host.classes is None:
-            return decision
-        share = host.classes.share(kind)
-        host.classes.forget(kind)
-        host.acquit(now)
-        slot = self.slot(key, now)
-        host.reserved += slot.reserved  # a job may have left pages under that key
-        slot.pace.latency_delay = host.pace.latency_delay
-        slot.pace.crawl_delay = host.pace.crawl_delay
-        if slot.is_new and host.rate < math.inf:
-            slot.recall(Learned(share * host.rate))
-        slot.pace.drain(now)
-        if answer.told is not None:
-            slot.resume_pause(now, decision.wait)
-        return replace(decision, why=f"{decision.why}; only {kind} is refused: it has its own pace")
-
-    def _global_rate_hold(self, now: float, reserved: int = 0) -> Hold | None:
-        if not self._global_delay:
-            return None
-        at = self._global_bucket.ready_at(self._global_delay)
-        if reserved:
-            at = max(at, self._reserved_at + self._global_delay)
-        return Hold(at, Reason.GLOBAL_RATE) if now < at else None
-
     def _drain_all(self, now: float) -> None:
         self.counts.global_trips += 1
         self.counts.drained_tokens += sum(slot.pace.drain(now) for slot in self)
-        self._global_bucket.drain(now, self._global_delay)
+        self._global_rate.drain(now)
 
 
 def _later(hold: Hold | None, other: Hold | None) -> Hold | None:

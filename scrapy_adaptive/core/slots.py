@@ -4,19 +4,22 @@ Laws
 ----
 * Of more than `most` slots the least recently used idle ones are forgotten, never one that is
   paused or has something in flight, nor one that others stand under.
+* A class of pages that alone is refused gets a slot of its own; its host is acquitted.
 * What a forgotten slot had learned is the first guess of the next one of that key.
 """
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 
 from .aimd import Aimd
 from .ceiling import Ceiling
-from .classes import Families
-from .facts import Learned
+from .classes import BLIND, DOUBT, Classes, Families
+from .facts import Answer, Decision, Event, Learned
 from .hold import Hold
 from .limits import Limits
 from .slot import Slot
@@ -110,6 +113,49 @@ class Slots:
             return
         if slot.is_new and not (slot.reserved or slot.robots_count):
             del self._slots[key]
+
+    def on_kind(self, slot: Slot, answer: Answer, decision: Decision, now: float) -> Decision:
+        """Count the class of this page; split it off if it alone is refused."""
+        kind, classes = answer.kind, slot.classes
+        assert kind is not None
+        if decision.event in (Event.ACCEPTED, Event.RECOVERED):
+            if classes is not None:
+                classes.on_accepted(kind)
+            return decision
+        if decision.event is not Event.TRIPPED or self.families.host_of(slot.key) is not None:
+            return decision
+        if classes is None:
+            classes = slot.classes = Classes()
+        if kind in self.families.kinds.get(slot.key, ()):
+            slot.acquit(now)  # it had its permit before the class was split off
+            return decision
+        chance = classes.on_epoch(kind)
+        if chance < BLIND:
+            return self._split(slot, kind, answer, decision, now)
+        if chance < DOUBT:
+            slot.acquit(now)
+        return decision
+
+    def _split(
+        self, host: Slot, kind: str, answer: Answer, decision: Decision, now: float
+    ) -> Decision:
+        """Give this class of pages a slot of its own; the host is acquitted."""
+        key = self.families.add(host.key, kind)
+        if key is None or host.classes is None:
+            return decision
+        share = host.classes.share(kind)
+        host.classes.forget(kind)
+        host.acquit(now)
+        slot = self.at(key, now)
+        host.reserved += slot.reserved  # a job may have left pages under that key
+        slot.pace.latency_delay = host.pace.latency_delay
+        slot.pace.crawl_delay = host.pace.crawl_delay
+        if slot.is_new and host.rate < math.inf:
+            slot.recall(Learned(share * host.rate))
+        slot.pace.drain(now)
+        if answer.told is not None:
+            slot.resume_pause(now, decision.wait)
+        return replace(decision, why=f"{decision.why}; only {kind} is refused: it has its own pace")
 
     def _forget_idle(self, now: float) -> None:
         if len(self._slots) <= self._most:

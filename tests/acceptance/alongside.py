@@ -97,12 +97,15 @@ def crawl_both(
         second.until(lambda: len(pages_of(site, HEALTHY)) >= pages and until())
         second.interrupt()
     beside = second.wait()
+    return Both(_ratio(site, pages), alone, beside)
+
+
+def _ratio(site: Origin, pages: int) -> float:
     here, there = pages_of(site, ALONE), pages_of(site, HEALTHY)
     assert len(here) == len(there) == pages
     ratio = seconds(there) / seconds(here)
-    back = handed_back(beside)
-    print(f"{seconds(here):.2f} s alone, ×{ratio:.3f} beside others, {back} handed back")
-    return Both(ratio, alone, beside)
+    print(f"{seconds(here):.2f} s alone, ×{ratio:.3f} beside others")
+    return ratio
 
 
 def at_once() -> bool:

@@ -96,16 +96,10 @@ def rude_in(run: Crawl, hits: Sequence[Hit]) -> list[str]:
     return [charge for of_host in refusing for charge in rude(of_host, run)]
 
 
-def test_a_crawl_stopped_three_times_at_random_instants_fetches_every_page_once(
-    origin: Callable[..., Origin],
-    crawl: Crawler,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """First in the middle of a pause, which outlasts the run and is kept by the next."""
-    monkeypatch.setattr("tests.acceptance.readings.LATEST", 5.0)  # the crawl is kept very busy
-    answers = MoodySite(seed=5)
-    site = origin(answers, addresses=HOSTS)
+def stopped_three_times(
+    crawl: Crawler, site: Origin, answers: MoodySite, jobdir: Path
+) -> list[Crawl]:
+    """The four runs of a crawl that is stopped at random instants, the first in a long pause."""
     settings = {
         **SETTINGS,
         **READING,
@@ -116,7 +110,7 @@ def test_a_crawl_stopped_three_times_at_random_instants_fetches_every_page_once(
     chance = random.Random(7)
     options: dict[str, Any] = {
         "arguments": {"urls": [f"{site.url_at(host)}/0" for host in HOSTS]},
-        "jobdir": tmp_path / "job",
+        "jobdir": jobdir,
         "timeout": 90,
     }
     runs = []
@@ -125,8 +119,20 @@ def test_a_crawl_stopped_three_times_at_random_instants_fetches_every_page_once(
         running = crawl.start(LinksSpider, settings, **options)
         running.until(lambda: answers.has_refused_for_long and answers.served >= mark)  # noqa: B023
         runs.append(terminate(running))
-    runs.append(crawl(LinksSpider, settings, **options))
+    return [*runs, crawl(LinksSpider, settings, **options)]
 
+
+def test_a_crawl_stopped_three_times_at_random_instants_fetches_every_page_once(
+    origin: Callable[..., Origin],
+    crawl: Crawler,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """First in the middle of a pause, which outlasts the run and is kept by the next."""
+    monkeypatch.setattr("tests.acceptance.readings.LATEST", 5.0)  # the crawl is kept very busy
+    answers = MoodySite(seed=5)
+    site = origin(answers, addresses=HOSTS)
+    runs = stopped_three_times(crawl, site, answers, tmp_path / "job")
     pages = sorted(f"{site.url_at(host)}/{n}" for host in HOSTS for n in range(EACH))
     assert sorted(url for run in runs for url in run.urls) == pages
     assert [url for run in runs for url in run.lost] == []
@@ -137,9 +143,8 @@ def test_a_crawl_stopped_three_times_at_random_instants_fetches_every_page_once(
 
     each = hits_by_run(hits, runs)
     assert sum(map(len, each)) == len(hits)
-    assert [
-        charge for run, own in zip(runs, each, strict=True) for charge in rude_in(run, own)
-    ] == []
+    charges = [charge for run, own in zip(runs, each, strict=True) for charge in rude_in(run, own)]
+    assert charges == []
     run_of = {hit: n for n, own in enumerate(each) for hit in own}
     later = [it for it in rude_hits(hits) if run_of[it.hit] != run_of[it.refusal]]
     assert later == []
