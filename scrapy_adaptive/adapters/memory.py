@@ -15,6 +15,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,8 @@ class Memory:
             fresh.replace(self._path)
         except OSError as error:
             logger.warning("%s is not written: %s", self._path, error)
+            with suppress(OSError):
+                fresh.unlink()
 
     def _learned_at(self, key: str, learned: Learned, wall: float) -> float:
         """When this was learned: a guess that nobody used does not get younger."""

@@ -165,7 +165,7 @@ def test_a_file_that_cannot_be_read_is_ignored_with_one_warning(
 def test_a_file_that_cannot_be_written_is_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, obstacle: str
 ) -> None:
-    """The crawl closes all the same."""
+    """The crawl closes all the same, and leaves nothing."""
     folder = tmp_path / "job"
     if obstacle == "a file":
         folder.touch()
@@ -175,6 +175,7 @@ def test_a_file_that_cannot_be_written_is_one_warning(
     memory(folder).save(crawl.governor, crawl.now)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert str(folder / FILE) in caplog.text
+    assert list(tmp_path.rglob("*.tmp")) == []
 
 
 def test_a_job_without_a_file_says_nothing(
