@@ -73,13 +73,14 @@ class Judge:
         hints = self._hints(response)
         status = response.status
         if status in self._refusal_codes:
-            return Verdict(Outcome.REFUSED, _told(hints), hints.quotas)
+            return Verdict(Outcome.REFUSED, hints.told, hints.quotas)
         if status == 403 and (hints.retry_after is not None or hints.exhausted):
-            return Verdict(Outcome.REFUSED, _told(hints), hints.quotas)
+            return Verdict(Outcome.REFUSED, hints.told, hints.quotas)
         if status < 500:
             return Verdict(Outcome.ACCEPTED, quotas=hints.quotas)
-        outcome = Outcome.FAILED if hints.retry_after is None else Outcome.REFUSED
-        return Verdict(outcome, hints.retry_after, hints.quotas)
+        if hints.retry_after is None:
+            return Verdict(Outcome.FAILED, quotas=hints.quotas)
+        return Verdict(Outcome.REFUSED, hints.told, hints.quotas)
 
     def by_body(self, response: Response, verdict: Verdict) -> Verdict:
         """The classifier's verdict on the decoded response; `verdict` where it has none."""
@@ -94,7 +95,7 @@ class Judge:
             return verdict
         if outcome is None or outcome is verdict.outcome:
             return verdict
-        told = _told(self._hints(response)) if outcome is Outcome.REFUSED else None
+        told = self._hints(response).told if outcome is Outcome.REFUSED else None
         return Verdict(outcome, told, verdict.quotas)
 
     def _on_classifier_error(self, error: Exception, response: Response) -> None:
@@ -119,8 +120,3 @@ class Judge:
         if hints.ignored:
             self._stats.inc_value("adaptive/headers_ignored", len(hints.ignored))
         return hints
-
-
-def _told(hints: Hints) -> float | None:
-    """Retry-After takes precedence over the reset of an exhausted quota."""
-    return hints.retry_after if hints.retry_after is not None else hints.reset

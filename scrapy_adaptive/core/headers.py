@@ -89,9 +89,17 @@ class Hints:
 
     @property
     def reset(self) -> float | None:
-        """The longest wait among the exhausted quotas, s; None where none of them tells it."""
-        resets = [q.reset for q in self.quotas if q.exhausted and q.reset is not None]
+        """The longest wait among the exhausted quotas, s; None where none of them tells it.
+
+        A reset that is past tells nothing.
+        """
+        resets = [q.reset for q in self.quotas if q.exhausted and q.reset]
         return max(resets, default=None)
+
+    @property
+    def told(self) -> float | None:
+        """The silence that the site asks for, s; None where it asks for none."""
+        return self.reset if self.retry_after is None else self.retry_after
 
 
 NO_HINTS = Hints()

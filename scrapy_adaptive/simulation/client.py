@@ -214,12 +214,11 @@ class Crawl:
         latency = self.now - permit.sent_at
         accepted = reply.outcome is Outcome.ACCEPTED
         hints = reply.hints
-        told = hints.retry_after if hints.retry_after is not None else hints.reset
         answer = Answer(
             reply.outcome,
             latency=latency,
             may_lower=accepted,
-            told=None if accepted else told,
+            told=None if accepted else hints.told,
             quotas=hints.quotas,
             page=page.number,
             kind=page.kind,

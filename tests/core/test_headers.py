@@ -363,6 +363,12 @@ class TestHints:
         told = hints(ratelimit=b'"a";r=0')
         assert (told.exhausted, told.reset) == (True, None)
 
+    def test_a_reset_that_is_past_tells_no_wait(self) -> None:
+        """It would end the silence at once; the site's own word in Retry-After still counts."""
+        told = hints(ratelimit=b'"a";r=0;t=0')
+        assert (told.exhausted, told.reset, told.told) == (True, None, None)
+        assert hints(ratelimit=b'"a";r=0;t=0', retry_after=b"0").told == 0.0
+
     def test_no_place_in_flight_is_not_exhaustion(self) -> None:
         """Concurrent requests come back with their answers, not with time."""
         policy, limit = b'"a";q=8;qu="concurrent-requests"', b'"a";r=0;t=30'

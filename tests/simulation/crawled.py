@@ -1,0 +1,33 @@
+"""A crawl in virtual time by the governor that settings ask for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from scrapy_adaptive.__main__ import governor_of
+from scrapy_adaptive.core.facts import Learned
+from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.simulation.client import Crawl, Timeline
+from scrapy_adaptive.simulation.network import network
+from scrapy_adaptive.simulation.readings import Readings, read
+from scrapy_adaptive.simulation.spec import read_spec
+
+HOUR = 3600.0
+
+
+def crawled(
+    spec: str, seed: int, seconds: float, *, learned: Mapping[str, Learned] | None = None
+) -> tuple[Governor, Timeline, Readings]:
+    """A crawl of that server.
+
+    Args:
+        learned: what an earlier crawl of it remembers.
+    """
+    site = read_spec(spec, seed)
+    chance = random.Random(f"{seed} governor").random
+    governor = governor_of({"ADAPTIVE_TARGET_CONCURRENCY": "8"}, chance)
+    governor.recall(learned or {})
+    delay = network("constant", random.Random(f"{seed} network"))
+    timeline = Crawl(governor, site.server, site.pages, delay).run(seconds)
+    return governor, timeline, read(timeline, site.server, seconds)
