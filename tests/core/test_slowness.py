@@ -109,11 +109,11 @@ class TestLimit:
         assert slow.answers(1, BASE) == 5.0
         assert slow.answers(32, BASE) == 6.0
 
-    def test_more_than_three_queued_and_there_is_one_less(self, slow: Site) -> None:
-        """Of six at 200 ms 6 · (1 - 90/200) = 3.3 wait; of five 2.75, and so five stay."""
+    def test_more_than_four_queued_and_there_is_one_less(self, slow: Site) -> None:
+        """Of six at 300 ms 6 · (1 - 90/300) = 4.2 wait; of five 3.5, and so five stay."""
         slow.answers(64, BASE)
-        assert slow.answers(32, 0.2) == 5.0
-        assert slow.answers(320, 0.2) == 5.0
+        assert slow.answers(32, 0.3) == 5.0
+        assert slow.answers(320, 0.3) == 5.0
 
     def test_a_limit_that_is_not_reached_is_not_raised(self, slow: Site) -> None:
         assert slow.answers(320, BASE, level=3) == 4.0
