@@ -1,10 +1,9 @@
 """Do the results hang on a constant? Each one halved and doubled, against a few servers.
 
 A line is a constant at half or twice its value; a cell is the goodput, as a share of an oracle
-that knows the server, and the share of refused hits, both in percent and means over the seeds. Of
-those there are four times as many where refusals come by chance. The first line is the law as it
-is. Marked by `!` is a goodput more than two points under it, or refusals more than a tenth of a
-point over it.
+that knows the server, and the share of refused hits, both in percent and means over the seeds. The
+first line is the law as it is. Marked by `!` is a goodput more than two points under it, or
+refusals more than a tenth of a point over it.
 
     python benchmarks/sweep.py [--seeds 202] [--minutes 60] [--only TEXT] [--out FOLDER]
 
@@ -35,12 +34,6 @@ WORSE_GOODPUT = 2.0
 
 WORSE_REFUSED = 0.1
 """Points of refusals over it."""
-
-BY_CHANCE = ("noise=", "dead=")
-"""Servers whose crawls of one seed and the next differ by more than a constant does."""
-
-MORE_SEEDS = 4
-"""Seeds of those for each seed of the others, in a row."""
 
 LETTERS = "abcdefghij"
 WIDTH = 30
@@ -170,13 +163,6 @@ def cell(job: Job) -> Cell:
     return goodput, statistics.mean(100.0 * part.refused_ratio for part in found)
 
 
-def seeds_of(row: Row, seeds: tuple[int, ...]) -> tuple[int, ...]:
-    """The seeds of a row's crawls."""
-    if not any(each in row.name for each in BY_CHANCE):
-        return seeds
-    return tuple(seed + more for seed in seeds for more in range(MORE_SEEDS))
-
-
 def line(title: str, cells: list[Cell], usual: list[Cell]) -> str:
     """One constant's results."""
     parts = []
@@ -198,9 +184,7 @@ def main() -> int:
     chosen = [each for each, constant in enumerate(CONSTANTS) if given.only in constant.title]
     swept: list[tuple[int | None, float]] = [(None, 1.0)]
     swept += [(number, factor) for number in chosen for factor in (0.5, 2.0)]
-    jobs: list[Job] = [
-        (*each, row, seeds_of(row, seeds), given.minutes) for each in swept for row in ROWS
-    ]
+    jobs: list[Job] = [(*each, row, seeds, given.minutes) for each in swept for row in ROWS]
     table = Table("sweep")
     table.add(*(f"{letter}  {row.name}" for letter, row in zip(LETTERS, ROWS, strict=True)))
     table.add("", " " * WIDTH + "".join(letter.rjust(12) + " " for letter in LETTERS))

@@ -8,8 +8,7 @@ Laws
 * When that was too short: the silence that worked before, then just over the units in
   which people write limits: ten seconds, a minute, a quarter of an hour, an hour.
 * Where refusals come by chance, the first probe refused is no news: the same silence again.
-* While a host fails instead of refusing, or refuses and asks for no time at all, the silence
-  doubles, up to a minute.
+* While a host fails instead of refusing, the silence doubles, up to a minute.
 * Chance only lengthens a silence.
 """
 
@@ -86,8 +85,8 @@ class Silence:
         """Seconds to wait after a probe was refused.
 
         A probe that `failed` met a host in trouble, not a limit that people wrote in human
-        units: the wait doubles, up to a minute. So it does for one that was `told` to come at
-        once. One that may be refused `by_chance`, whatever the silence, tells nothing once.
+        units: the wait doubles, up to a minute. One that may be refused `by_chance`, whatever
+        the silence, tells nothing once.
         """
         if by_chance and not (failed or self._excused or told is not None):
             self._excused = True
@@ -95,9 +94,9 @@ class Silence:
         self._tries += 1
         self._failed_debts += self._tries == 1 and self._owed
         self._is_told |= told is not None
-        if told:
+        if told is not None:
             self._last = max(told, BREATH, self.worked if self.worked > self._last else 0.0)
-        elif failed or told is not None:
+        elif failed:
             doubled = min(2.0 * self._last, LADDER[1])
             self._last = max(self._last, doubled, GAPS / rate, BREATH)
         else:

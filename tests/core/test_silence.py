@@ -70,14 +70,6 @@ def test_chance_excuses_neither_a_word_of_the_site_nor_a_failure(
     assert wait == (7.0 if told else 2 * first)
 
 
-def test_a_site_that_asks_for_no_time_at_all_is_given_twice_as_much_each_time() -> None:
-    """Up to a minute; it is not asked four times a second for ever."""
-    silence = Silence()
-    waits = [silence.first(rate=100.0, told=0.0)]
-    waits += [silence.longer(rate=100.0, told=0.0) for _ in range(9)]
-    assert waits == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 62.0, 62.0]
-
-
 def test_the_ladder_begins_above_the_first_silence() -> None:
     silence = Silence()
     assert silence.first(rate=0.03, told=None) == pytest.approx(40.0)
