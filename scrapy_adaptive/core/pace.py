@@ -66,13 +66,7 @@ class Pace:
     @property
     def delay(self) -> float:
         """Least seconds between two sends."""
-        return max(
-            self.latency_delay,
-            1.0 / self._ceiling.rate,
-            self._limits.floor,
-            self.crawl_delay,
-            self.quotas.delay,
-        )
+        return max(self.latency_delay, 1.0 / self._ceiling.rate, self.floor, self.quotas.delay)
 
     @property
     def rate(self) -> float:
