@@ -95,7 +95,8 @@ CONSTANTS = (
     Constant("STEP", bracket),
     Constant("NARROW", bracket, (belief,)),
     Constant("ABOVE", bracket, is_multiple=True),
-    Constant("LIFT", bracket, (hold,)),
+    Constant("LIFT", bracket, (belief,)),
+    Constant("HOPE", bracket, (belief, hold)),
     Constant("FAR", bracket, (belief,)),
     Constant("FIRST_CLIMB", bracket, (belief,)),
     *(Constant(name, belief, (hold,)) for name in ("PRICE", "MARGIN", "ISOLATED")),
@@ -106,7 +107,6 @@ CONSTANTS = (
             "ROUGH",
             "ENOUGH",
             "UNLIKELY",
-            "UNSETTLED",
             "WIDEST_CLUSTER",
         )
     ),
@@ -121,7 +121,7 @@ CONSTANTS = (
             "SETTLING",
         )
     ),
-    Constant("LOST", hold, is_multiple=True),
+    Constant("LOST", belief, (hold,), is_multiple=True),
     Constant("DEEPEST", belief, is_multiple=True),
     Constant("LOOK", noise, (hold,), is_multiple=True),
     *(

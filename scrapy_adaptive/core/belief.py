@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .bracket import FAR, FIRST_CLIMB, NARROW
+from .bracket import FAR, FIRST_CLIMB, HOPE, LIFT, NARROW, is_closed, search, stage
 from .ceiling import SLOWEST
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ UNLIKELY = 0.5
 """Share of a rate that was seen to be allowed, under which one refusal alone is put down to chance
 once. Without, three of them in a row cost a crawl most of two hours."""
 
-UNSETTLED = 0.5
-"""Share of a silence that counts into the price while the bracket was never closed: what is
-learned then is of use for the whole crawl."""
+LOST = 0.75
+"""Share of the best rate ever held under which the limit has fallen, or chance has misled: one cut
+is enough to ask, and a rate to hope for later."""
 
 WIDEST_CLUSTER = 1.0
 """Most refusals beyond noise that the price counts. With 3 the crawl that met a chance cluster
@@ -67,24 +67,36 @@ class Belief:
     """The rate in use, 1/s."""
     lo: float = 0.0
     """The highest rate that passed a stage, 1/s; 0 while none has."""
+    before: float = 0.0
+    """The one that passed before it, 1/s; 0 once that was fallen back to."""
     hi: float = math.inf
     """The lowest rate that was refused since, 1/s; infinity while none was."""
     climb: float = 1.0
     """Share of the last step above a lid that was lifted."""
-    price: float = PRICE
-    """Pages that the next refusal will cost."""
+    cost: float = PRICE
+    """Pages that the next refusal will cost, a long silence aside."""
+    outage: float = 0.0
+    """Seconds of long silence that it will cost; 0 where a short one is enough."""
     is_start: bool = True
     """Nothing was refused yet, or nothing that was believed."""
     is_doubted: bool = False
     """One refusal was put down to chance: this rate is looked at twice."""
     is_trial: bool = False
     """The rate is a window's count over a human unit of time."""
+    unit: float = 0.0
+    """That unit, in seconds; 0 where none explained a silence."""
+    is_hope: bool = False
+    """The rate is one that was lost, and may be allowed again."""
+    hope: float = HOPE
+    """Share of a stage above `hi` after which that is asked."""
     is_settled: bool = False
     """The bracket has been closed once."""
     passed: int = 0
     """Requests served at this rate while it bound."""
     stage_at: float = -math.inf
     """The instant since which this rate is in use."""
+    served: int = 0
+    """Requests served since the crawl began."""
     spacing: int = 0
     """Requests served since the last refusal."""
     shown: float = 0.0
@@ -95,6 +107,8 @@ class Belief:
     """Requests served in the course of these cuts."""
     best: float = 0.0
     """The best rate that was held, 1/s."""
+    lost: float = 0.0
+    """The one that was held before the limit fell, 1/s; 0 where it did not."""
 
     def lift(self) -> None:
         """Void the lid: the limit may lie above it; the steps begin small."""
@@ -113,6 +127,32 @@ class Belief:
             return False
         is_first = self.is_start and epoch.is_alone
         return is_first or (epoch.refusals == 1 and epoch.rate < UNLIKELY * self.shown)
+
+    @property
+    def price(self) -> float:
+        """Pages that the next refusal will cost at the present rate."""
+        return self.cost + self.rate * self.outage if self.outage else self.cost
+
+    @property
+    def hoped(self) -> float:
+        """The rate to hope for once one above the lid passes, 1/s; 0 for none."""
+        rate = LOST * self.lost
+        return rate if rate > self.rate and not self.outage else 0.0
+
+    @property
+    def stage(self) -> float:
+        """Requests that the rate has to pass, as far as the price says."""
+        rate, hi = self.rate, self.hi
+        if hi == math.inf:
+            return LIFT * stage(1.0, 1.0 + self.climb, self.price) if self.climb < 1.0 else 0.0
+        needed = stage(rate, hi, self.price)
+        if rate > hi:
+            return needed * self.hope if self.hoped else needed
+        if self.is_settled or not self.outage or is_closed(rate, hi):
+            return needed
+        return max(
+            stage(rate, hi, self.cost), search(rate, hi, self.price, self.served - self.passed)
+        )
 
     @property
     def cut_share(self) -> float:
@@ -138,18 +178,27 @@ class Belief:
         self.is_start = self.is_doubted = self.is_trial = False
         self.lo = max(self.lo, min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)
         self.is_settled |= self.hi <= self.lo * (1.0 + 2.0 * NARROW)
-        price = PRICE * (refusals + min(WIDEST_CLUSTER, max(0.0, noise.unexpected - 1.0)))
-        silence = self.lo * epoch.outage * (1.0 if self.is_settled else UNSETTLED)
-        long = epoch.recovery.tries or epoch.recovery.told
-        self.price = price + silence if long else max(price, silence)
+        self.cost = PRICE * (refusals + min(WIDEST_CLUSTER, max(0.0, noise.unexpected - 1.0)))
+        self.outage = 0.0 if epoch.is_short else epoch.outage
+        if not self.outage:
+            self.cost = max(self.cost, self.lo * epoch.outage)
 
     def window(self, epoch: Epoch) -> float | None:
-        """The rate of a window of human units that explains the long silence; None without."""
-        if not epoch.recovery.tries or epoch.served < ENOUGH:
+        """The rate of a window of human units that explains the long silence; None without.
+
+        A unit that explained one before may have passed several times since.
+        """
+        if epoch.served < ENOUGH or epoch.is_short or epoch.recovery.told:
             return None
-        unit = next((unit for unit in WINDOWS if unit > epoch.span), math.inf)
-        rate = (1.0 - MARGIN) * epoch.served / unit
-        return rate if self.lo < rate < self.hi else None
+        if not self.unit and not epoch.recovery.tries:
+            return None
+        unit = self.unit or next((unit for unit in WINDOWS if unit > epoch.span), math.inf)
+        windows = max(1, math.ceil(epoch.span / unit))
+        rate = (1.0 - MARGIN) * epoch.served / (windows * unit)
+        if not self.lo < rate < self.hi:
+            return None
+        self.unit = unit
+        return rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ Laws
 * A step goes a third of the way from `lo` to `hi`, in logarithms: with a belief that is uniform
   there, it is refused once in three times.
 * A stage lasts until the expected loss of the step that follows is half its expected gain.
+* While a long silence is the price and the bracket was never closed, all that was served so far
+  counts for the gain: nobody knows how long a crawl will last, half of them last twice as long.
 * A rate that passes above `hi` voids it; steps then double until one is refused.
 """
 
@@ -32,6 +34,9 @@ FAR = 8.0
 FIRST_CLIMB = 0.06
 """First step beyond a lid that was lifted; each further one is twice as long, up to 1."""
 
+HOPE = 0.25
+"""Share of that stage after which a rate that was lost is hoped for; all of it the second time."""
+
 CLIMB = 0.24
 """Longest such step where noise hides the first refusals."""
 
@@ -43,7 +48,7 @@ def step(x: float, hi: float) -> float:
     (2.0, 2.0, 1.0251)
     """
     width = math.log(hi / x)
-    return ABOVE * hi if width <= NARROW else x * min(2.0, math.exp(STEP * width))
+    return ABOVE * hi if is_closed(x, hi) else x * min(2.0, math.exp(STEP * width))
 
 
 def stage(x: float, hi: float, price: float) -> float:
@@ -64,3 +69,26 @@ def stage(x: float, hi: float, price: float) -> float:
     if x > hi:
         return LIFT * 2.0 * price / NARROW
     return 2.0 * price / max(NARROW, math.log(hi / x))
+
+
+def is_closed(x: float, hi: float) -> bool:
+    """Whether no rate between the two is worth a step."""
+    return math.log(hi / x) <= NARROW
+
+
+def search(x: float, hi: float, price: float, before: int) -> float:
+    """Requests that have to pass at `x` before the next step of the first search.
+
+    What a step finds is of use for the rest of the crawl, and a crawl of which nobody knows the
+    length will last as long again, as likely as not. So the gain counts over all that was served,
+    and the step is due once it is as large as the loss.
+
+    Args:
+        before: requests that were served before this rate was tried.
+
+    **Source**: Gott, Implications of the Copernican principle for our future prospects, 1993.
+
+    >>> round(search(1.0, 2.0, 208.0, 0)), round(search(1.0, 2.0, 208.0, 250))
+    (300, 50)
+    """
+    return price / max(NARROW, math.log(hi / x)) - before

@@ -3,8 +3,8 @@
 Laws
 ----
 * The limit lies between `lo`, the highest rate that passed a stage, and `hi`, the lowest refused.
-* A refusal is asked what it is evidence of, in this order: noise, a look at noise, a limit on
-  what is in flight, a door that was closed from the first, chance, a rate.
+* A refusal is asked what it is evidence of, in this order: noise, a look at noise, a hope,
+  a limit on what is in flight, a door that was closed from the first, chance, a rate.
 * A held rate that is refused is cut a little; a rate above it that is refused becomes `hi`.
 * What a refusal costs decides how long the next rate must pass before one more is risked.
 """
@@ -16,8 +16,8 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from .account import Account
-from .belief import ISOLATED, MARGIN, PRICE, Belief, Epoch
-from .bracket import CLIMB, LIFT, stage, step
+from .belief import ISOLATED, LOST, MARGIN, PRICE, Belief, Epoch
+from .bracket import CLIMB, HOPE, step
 from .caps import Caps
 from .ceiling import GAPS, SLOWEST
 from .facts import Learned
@@ -32,9 +32,6 @@ SHORTEST = 0.75
 DEEP = 0.12
 """Share that such cuts have taken in all, without help, from which the refusals may not be the
 rate's."""
-
-LOST = 0.75
-"""Share of the best rate ever held under which one such cut is enough to ask."""
 
 KNOWN = 50
 """Requests after which a stage that passed counts for the best rate."""
@@ -161,7 +158,7 @@ class Hold:
         self._quiet = min(learned.silence, OUTLAST_MOST)
         if learned.refused_rate < math.inf:
             self.belief.hi = max(self.belief.rate, learned.refused_rate)
-            self.belief.price = max(PRICE, learned.price)
+            self.belief.cost = max(PRICE, learned.price)
             self.belief.is_start = False
             self.belief.is_settled = True
 
@@ -176,6 +173,7 @@ class Hold:
     ) -> None:
         """Count it; at the end of a stage, go up."""
         belief = self.belief
+        belief.served += 1
         belief.spacing += 1
         self._account.served += 1
         self.noise.on_served()
@@ -215,6 +213,7 @@ class Hold:
         explained = (
             self._as_noise(epoch)
             or self._as_looked_at(now, epoch)
+            or self._as_hope(now)
             or self._as_cap(now, epoch)
             or self._as_closed_door(now, epoch)
             or self._as_chance(now, epoch)
@@ -249,7 +248,8 @@ class Hold:
         self._quiet = 0.0
         self.belief.cuts = 0
         self.belief.is_trial = False
-        self.belief.price = PRICE
+        self.belief.cost = PRICE
+        self.belief.outage = 0.0
         self.belief.lift()
         self._move(now, self.belief.rate)
 
@@ -263,11 +263,7 @@ class Hold:
         least = max(1.0, belief.rate * max(SHORTEST, two_trips))
         if belief.hurries:
             return least
-        outlast = belief.rate * self._quiet
-        needed = stage(belief.rate, belief.hi, belief.price)
-        if belief.hi == math.inf and belief.climb < 1.0:
-            needed = LIFT * stage(1.0, 1.0 + belief.climb, belief.price)
-        return max(2.0, least, outlast, needed)
+        return max(2.0, least, belief.rate * self._quiet, belief.stage)
 
     def _go_up(self, now: float) -> None:
         belief = self.belief
@@ -277,8 +273,12 @@ class Hold:
         if belief.hurries:
             self._move(now, 2.0 * rate)
             return
-        belief.is_trial = False
-        belief.lo = max(belief.lo, rate)
+        if rate > belief.hi and belief.hoped:
+            self._begin_hope(now)
+            return
+        belief.is_trial = belief.is_hope = False
+        if rate > belief.lo:
+            belief.before, belief.lo = belief.lo, rate
         if belief.passed >= KNOWN:
             belief.best = max(belief.best, rate)
         if rate >= belief.hi:
@@ -338,6 +338,14 @@ class Hold:
             self._end_look(now, is_noise=False)
         return True
 
+    def _as_hope(self, now: float) -> bool:
+        """It came at a rate that was only hoped for."""
+        if not self.belief.is_hope:
+            return False
+        self.belief = copy(self._fallback)
+        self._move(now, self.belief.rate)
+        return True
+
     def _as_cap(self, now: float, epoch: Epoch) -> bool:
         """It came where more were in flight than usual, once too often."""
         if epoch.recovery.tries or not self.caps.on_epoch(self._level):
@@ -364,6 +372,10 @@ class Hold:
     def _believe_rate(self, now: float, epoch: Epoch) -> None:
         belief = self.belief
         least = epoch.allowed(self.noise)
+        if epoch.rate < LOST * belief.best:
+            belief.lost, belief.hope = belief.best, HOPE
+        if belief.is_trial:
+            belief.unit = 0.0
         if epoch.was_held and not epoch.is_alone:
             belief.cuts = 0
         if epoch.was_held and epoch.is_alone and epoch.spacing >= ISOLATED:
@@ -372,13 +384,26 @@ class Hold:
                 self._begin_look(now, epoch)
                 return
         if epoch.was_held or (belief.is_start and epoch.recovery.tries):
-            belief.lo = 0.0
+            belief.lo = 0.0 if belief.is_settled else belief.before
+            belief.before = 0.0
         belief.enclose(epoch, least, self.noise)
         rate = belief.window(epoch)
         belief.is_trial = rate is not None
         self._move(now, rate or belief.lo)
 
     # Looks at a faster rate
+
+    def _begin_hope(self, now: float) -> None:
+        """The limit may be what it was: ask for that at once, instead of climbing there."""
+        belief = self.belief
+        self._fallback = copy(belief)
+        self._fallback.spacing = 0
+        self._fallback.hope = belief.hope / HOPE
+        if self._fallback.hope > 1.0:
+            self._fallback.lost = 0.0
+        belief.is_hope = True
+        belief.lift()
+        self._move(now, belief.hoped)
 
     def _begin_look(self, now: float, epoch: Epoch) -> None:
         belief = self.belief

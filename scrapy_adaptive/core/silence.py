@@ -5,8 +5,9 @@ Laws
 * What the site asked for is kept whole, never shortened.
 * Without a word from the site: at least 1.2 gaps of the new rate, at least 0.25 s, and until
   what was served beyond the pace is repaid.
-* When that was too short: the silence that worked before, then just over the units in
-  which people write limits: ten seconds, a minute, a quarter of an hour, an hour.
+* When that was too short: a debt once more as long, then the silence that worked before, then
+  just over the units in which people write limits: ten seconds, a minute, a quarter of an hour,
+  an hour.
 * Where refusals come by chance, the first probe refused is no news: the same silence again.
 * While a host fails instead of refusing, the silence doubles, up to a minute.
 * Chance only lengthens a silence.
@@ -23,7 +24,8 @@ GAPS = 1.2
 """Gaps of the new rate in the first silence: one lets a token come back, the rest is margin."""
 
 CREDIT = 2
-"""Times in a row that a debt may be too short a silence before it is not believed any more."""
+"""Times in a row that a debt may be too short, and twice a debt too, before neither is believed any
+more."""
 
 LADDER = (12.0, 62.0, 1000.0, 3620.0)
 """Seconds, just over 10 s, 1 min, 15 min and 1 h, with the time a window needs to turn."""
@@ -35,7 +37,16 @@ JITTER_RATIO = 0.02
 class Silence:
     """The waits of one slot's present pause, and the one that ended an earlier pause."""
 
-    __slots__ = ("_excused", "_failed_debts", "_is_told", "_last", "_owed", "_tries", "worked")
+    __slots__ = (
+        "_excused",
+        "_failed_debts",
+        "_is_doubled",
+        "_is_told",
+        "_last",
+        "_owed",
+        "_tries",
+        "worked",
+    )
 
     def __init__(self) -> None:
         self.worked = 0.0
@@ -47,6 +58,8 @@ class Silence:
         self._failed_debts = 0
         """Debts in a row that were too short a silence."""
         self._owed = False
+        """Whether it is a debt that is slept off, where a longer silence was needed before."""
+        self._is_doubled = False
         self._is_told = False
 
     def first(self, *, rate: float, told: float | None, debt: float = 0.0) -> float:
@@ -66,7 +79,9 @@ class Silence:
             wait = self.worked
         else:
             wait = max(GAPS / rate, min(GAPS * debt, self.worked or GAPS * debt))
-        self._owed = debt > 0 and told is None
+        has_credit = self.worked > 0.0 and self._failed_debts < CREDIT
+        self._owed = debt * rate > 1.0 and told is None and has_credit
+        self._is_doubled = False
         self._last = max(wait, BREATH)
         return self._last
 
@@ -91,6 +106,11 @@ class Silence:
         if by_chance and not (failed or self._excused or told is not None):
             self._excused = True
             return self._last
+        is_first = not (self._tries or self._is_doubled)
+        if self._owed and is_first and told is None and not failed:
+            self._is_doubled = True
+            self._last *= 2.0
+            return self._last
         self._tries += 1
         self._failed_debts += self._tries == 1 and self._owed
         self._is_told |= told is not None
@@ -109,7 +129,7 @@ class Silence:
         recovery = Recovery(self._tries, self._last, self._is_told)
         if self._tries:
             self.worked = self._last
-        elif self._owed and self._failed_debts < CREDIT:
+        elif self._owed:
             self._failed_debts = 0
         self._tries = 0
         return recovery

@@ -265,7 +265,7 @@ class TestBracket:
         played.refuse()
         played.recover(0.6, 12.0, 62.0)
         rate = played.rate
-        played.hold.belief.price = 8.0
+        played.hold.belief.cost, played.hold.belief.outage = 8.0, 0.0
         played.serve(math.ceil(62.0 * rate) - 1)
         assert played.rate == rate
         played.serve(1)
@@ -307,12 +307,126 @@ class TestHeldRates:
         assert played.hold.belief.hi == 10.0
 
     def test_a_refusal_costs_eight_pages_and_a_long_silence_its_pages_too(self) -> None:
-        """Five refusals are 40; 2.06/s for the 8 s of the outage are 16.5 more."""
+        """Five refusals are 40; the 8 s of the outage are so many more as the rate now tried."""
         played = settled()
         played.serve(20)
         played.refuse(others=3)
         played.recover(3.0, 5.0)
-        assert played.hold.belief.price == pytest.approx(40.0 + 8.0 * 0.99 * 21 / 10.1)
+        belief = played.hold.belief
+        assert belief.rate == pytest.approx(0.99 * 21 / 10.0), "21 pages in a window of ten seconds"
+        assert belief.price == pytest.approx(40.0 + 8.0 * belief.rate)
+
+    def test_while_the_limit_is_sought_it_falls_back_to_the_rate_that_passed_before(self) -> None:
+        """8/s and 10/s passed, 10/s is refused with others; the account alone would say less."""
+        belief = Belief(10.0, lo=10.0, before=8.0, hi=20.0, is_start=False)
+        played = Played(10.0, belief)
+        played.serve(15)
+        played.refuse(others=4)
+        played.recover(3.0, 5.0)
+        assert played.rate == 8.0
+        played.hold.belief.is_settled = False
+        played.refuse(others=4)
+        played.recover(3.0, 5.0)
+        assert played.hold.belief.lo == pytest.approx(0.99 / 8.125), "once"
+
+
+class TestSearch:
+    """Until the bracket was closed once, the gain of a step counts for the rest of the crawl."""
+
+    @pytest.mark.parametrize(("served", "pages"), [(0, 296), (200, 96), (10_000, 61)])
+    def test_what_was_served_counts_while_a_long_silence_is_the_price(
+        self, served: int, pages: int
+    ) -> None:
+        """8 + 10 · 12 pages over ln 1.54 are 296.4; never less than 6.2 s, the usual silence."""
+        belief = Belief(10.0, lo=9.0, hi=15.4, outage=12.0, served=served, is_start=False)
+        played = Played(10.0, belief)
+        played.hold._quiet = 6.2
+        played.serve(pages)
+        assert played.rate == 10.0
+        played.serve(1)
+        assert played.rate == pytest.approx(10.0 * 1.54 ** (1 / 3))
+
+    @pytest.mark.parametrize("known", [{"is_settled": True}, {"outage": 0.0, "cost": 128.0}])
+    def test_after_that_or_at_a_short_silence_the_loss_is_half_the_gain_of_a_stage(
+        self, known: dict[str, float]
+    ) -> None:
+        """2 · 128 / ln 1.54 pages, however long the crawl is."""
+        belief = Belief(10.0, lo=9.0, hi=15.4, outage=12.0, served=10_000, is_start=False)
+        for name, value in known.items():
+            setattr(belief, name, value)
+        played = Played(10.0, belief)
+        played.serve(592)
+        assert played.rate == 10.0
+        played.serve(1)
+        assert played.rate > 10.0
+
+
+class TestHope:
+    """A limit that fell far may return to what it was."""
+
+    @pytest.fixture
+    def fallen(self) -> Played:
+        """40/s had been held; the limit is 10/s now, and a rate above the lid is being tried."""
+        belief = Belief(10.1, lo=10.0, hi=10.05, lost=40.0, is_start=False, is_settled=True)
+        return Played(10.1, belief)
+
+    def test_a_quarter_of_a_stage_above_the_lid_asks_for_most_of_what_was_lost(
+        self, fallen: Played
+    ) -> None:
+        """266.7 pages lift a lid; 66.7 are enough to hope for three quarters of 40/s."""
+        fallen.serve(66)
+        assert fallen.rate == 10.1
+        fallen.serve(1)
+        assert fallen.rate == pytest.approx(30.0)
+
+    def test_a_hope_that_passes_is_held_and_the_climb_goes_on_from_there(
+        self, fallen: Played
+    ) -> None:
+        fallen.serve(67 + 267)
+        assert fallen.hold.belief.lo == pytest.approx(30.0)
+        assert fallen.rate == pytest.approx(30.0 * 1.06)
+        fallen.refuse()
+        fallen.recover(0.3)
+        assert fallen.rate == pytest.approx(30.0), "no hope any more"
+
+    def test_one_that_is_refused_leaves_what_was_believed(self, fallen: Played) -> None:
+        fallen.serve(67)
+        fallen.refuse()
+        fallen.recover(0.3)
+        belief = fallen.hold.belief
+        assert (belief.rate, belief.lo, belief.hi) == (10.1, 10.0, 10.05)
+
+    def test_the_second_hope_needs_a_whole_stage_and_is_the_last(self, fallen: Played) -> None:
+        for pages in (67, 267):
+            fallen.serve(pages - 1)
+            assert fallen.rate == 10.1
+            fallen.serve(1)
+            assert fallen.rate == pytest.approx(30.0)
+            fallen.refuse()
+            fallen.recover(0.3)
+        fallen.serve(267)
+        assert fallen.rate == pytest.approx(10.1 * 1.06)
+
+    def test_where_a_refusal_costs_a_long_silence_nothing_is_hoped(self, fallen: Played) -> None:
+        fallen.hold.belief.outage = 10.0
+        fallen.serve(300)
+        assert fallen.rate == 10.1
+
+    def test_a_broken_page_that_ends_it_brings_the_hope_back(self, fallen: Played) -> None:
+        fallen.serve(67)
+        fallen.refuse()
+        fallen.recover(0.3)
+        fallen.hold.on_pardon(fallen.now)
+        assert fallen.rate == pytest.approx(30.0)
+
+    def test_what_was_held_before_a_fall_is_remembered(self) -> None:
+        """40/s were held; at 20/s a refusal is believed."""
+        played = settled(20.0, hi=21.0)
+        played.hold.belief.best = 40.0
+        played.serve(10)
+        played.refuse(others=2)
+        played.recover(0.3)
+        assert played.hold.belief.lost == 40.0
 
 
 class TestLids:
@@ -386,6 +500,28 @@ class TestWindows:
         rate = windowed.rate
         windowed.serve(2000)
         assert windowed.hold.belief.lo >= rate
+
+    def test_a_unit_that_passed_explains_later_silences_as_several_of_it(
+        self, windowed: Played
+    ) -> None:
+        """A minute: 122 pages by 1.8 minutes, and a silence that lasted too long at once."""
+        windowed.serve(2000)
+        windowed.hold.belief.hi = 100.0
+        windowed.hold._account.on_recovered(windowed.now)
+        windowed.hold.belief.rate = 1.13
+        windowed.serve(120, binding=False)
+        windowed.refuse()
+        windowed.hold.belief.lo = 0.5
+        windowed.recover(62.0)
+        assert windowed.hold.belief.unit == 60.0
+        assert windowed.rate == pytest.approx(0.99 * 121 / 120)
+
+    def test_a_unit_whose_trial_is_refused_explains_nothing(self, windowed: Played) -> None:
+        assert windowed.hold.belief.unit == 60.0
+        windowed.serve(10)
+        windowed.refuse()
+        windowed.recover(0.6)
+        assert windowed.hold.belief.unit == 0.0
 
     def test_a_handful_of_pages_is_no_window(self) -> None:
         """19 with the probe."""

@@ -130,6 +130,61 @@ def test_the_next_pause_begins_with_the_first_silence_again() -> None:
     assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
 
 
+def slept(silence: Silence, *waits: float, debt: float) -> list[float]:
+    """The waits of one pause at 10/s whose debt is `debt` seconds: `waits` of them are refused."""
+    found = [silence.first(rate=10.0, told=None, debt=debt)]
+    found += [silence.longer(rate=10.0, told=None) for _ in waits]
+    silence.on_recovered()
+    return found
+
+
+class TestDebts:
+    """What was served beyond the pace is slept off first, where that may be all there is to it."""
+
+    @pytest.fixture
+    def silence(self) -> Silence:
+        """Twelve seconds were needed before."""
+        silence = Silence()
+        silence.first(rate=10.0, told=None)
+        silence.longer(rate=10.0, told=None)
+        silence.on_recovered()
+        assert silence.worked == 12.0
+        return silence
+
+    def test_one_that_was_too_short_is_slept_off_once_more(self, silence: Silence) -> None:
+        """1.2 times two seconds, twice that, and then what worked."""
+        found = slept(silence, 1, 2, 3, debt=2.0)
+        assert found == pytest.approx([2.4, 4.8, 12.0, 62.0])
+
+    def test_one_of_less_than_a_gap_is_not(self, silence: Silence) -> None:
+        assert slept(silence, 1, debt=0.05) == pytest.approx([0.25, 12.0])
+
+    def test_at_the_first_pause_there_is_nothing_to_double(self) -> None:
+        assert slept(Silence(), 1, debt=2.0) == pytest.approx([2.4, 12.0])
+
+    @pytest.mark.parametrize(("told", "failed", "then"), [(7.0, False, 62.0), (None, True, 12.0)])
+    def test_after_a_word_of_the_site_or_a_failure_it_is_not(
+        self, silence: Silence, told: float | None, failed: bool, then: float
+    ) -> None:
+        """With the site's word the silence that worked before has been outlasted."""
+        silence.first(rate=10.0, told=None, debt=2.0)
+        silence.longer(rate=10.0, told=told, failed=failed)
+        assert silence.longer(rate=10.0, told=None) == then
+
+    def test_two_in_a_row_that_failed_doubled_too_are_not_believed_any_more(
+        self, silence: Silence
+    ) -> None:
+        for _ in range(2):
+            assert slept(silence, 1, 2, debt=2.0)[-1] == 12.0
+        assert slept(silence, debt=2.0) == [12.0]
+
+    def test_one_that_was_enough_when_doubled_wins_the_credit_back(self, silence: Silence) -> None:
+        for _ in range(4):
+            slept(silence, 1, 2, debt=2.0)
+            slept(silence, 1, debt=2.0)
+        assert slept(silence, debt=2.0) == pytest.approx([2.4])
+
+
 @STEADY
 @given(
     st.floats(1e-4, 1e3), st.none() | st.floats(0.0, 1e5), st.integers(0, 8), st.floats(0.0, 1e5)

@@ -8,6 +8,8 @@ from .crawled import HOUR, crawled
 
 LONG = HOUR / 3.0
 
+SEEDS = range(1, 9)
+
 SITES = ["window:300/10", "window:60/60", "log:300/60", "bucket:10/20"]
 
 
@@ -31,11 +33,14 @@ def test_resets_that_are_past_and_absurd_numbers_change_nothing(site: str, lie: 
 
 @pytest.mark.parametrize("site", SITES[1:])
 def test_a_site_that_says_that_all_remains_is_asked_no_faster(site: str) -> None:
-    """A quota only ever slows a slot down: no more are refused, and hardly fewer served."""
+    """A quota only ever slows a slot down: no more are refused, and hardly fewer served.
+
+    Where it slows, fewer rates are tried: fewer refusals, and a limit found a little later.
+    """
     bare, lied_to = (
-        [crawled(spec, seed, HOUR)[2].whole for seed in (1, 2, 3)]
+        [crawled(spec, seed, HOUR)[2].whole for seed in SEEDS]
         for spec in (site, f"{site},lying=remaining")
     )
     assert sum(part.refused_count for part in lied_to) <= sum(part.refused_count for part in bare)
     served = sum(part.accepted_count for part in bare)
-    assert sum(part.accepted_count for part in lied_to) >= 0.99 * served
+    assert sum(part.accepted_count for part in lied_to) >= 0.97 * served
