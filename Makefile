@@ -35,9 +35,7 @@ bench: $(VENV)/.test $(VENV)/.bench
 	$(BIN)/python benchmarks/worst_seed.py --out benchmarks/results
 	$(BIN)/python benchmarks/queueing.py --out benchmarks/results
 	$(BIN)/python benchmarks/sweep.py --out benchmarks/results
-	$(BIN)/python benchmarks/crawls/run.py --minutes 6 --out benchmarks/crawls/results
-	$(BIN)/python benchmarks/crawls/run.py --minutes 10 --servers limit_req-429 \
-		--out benchmarks/crawls/results/ten-minutes
+	$(BIN)/python benchmarks/crawls/run.py --minutes 10 --out benchmarks/crawls/results
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

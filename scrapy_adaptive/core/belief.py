@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .bracket import FAR, FIRST_CLIMB, HOPE, LIFT, NARROW, is_closed, search, stage
+from .bracket import FAR, FIRST_CLIMB, HOPE, LIFT, is_closed, search, stage
 from .ceiling import SLOWEST
 
 if TYPE_CHECKING:
@@ -89,8 +89,6 @@ class Belief:
     """The rate is one that was lost, and may be allowed again."""
     hope: float = HOPE
     """Share of a stage above `hi` after which that is asked."""
-    is_settled: bool = False
-    """The bracket has been closed once."""
     passed: int = 0
     """Requests served at this rate while it bound."""
     stage_at: float = -math.inf
@@ -148,7 +146,7 @@ class Belief:
         needed = stage(rate, hi, self.price)
         if rate > hi:
             return needed * self.hope if self.hoped else needed
-        if self.is_settled or not self.outage or is_closed(rate, hi):
+        if not self.outage or is_closed(rate, hi):
             return needed
         return max(
             stage(rate, hi, self.cost), search(rate, hi, self.price, self.served - self.passed)
@@ -177,7 +175,6 @@ class Belief:
         self.hi = epoch.rate
         self.is_start = self.is_doubted = self.is_trial = False
         self.lo = max(self.lo, min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)
-        self.is_settled |= self.hi <= self.lo * (1.0 + 2.0 * NARROW)
         self.cost = PRICE * (refusals + min(WIDEST_CLUSTER, max(0.0, noise.unexpected - 1.0)))
         self.outage = 0.0 if epoch.is_short else epoch.outage
         if not self.outage:

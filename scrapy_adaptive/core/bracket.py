@@ -6,8 +6,8 @@ Laws
 * A step goes a third of the way from `lo` to `hi`, in logarithms: with a belief that is uniform
   there, it is refused once in three times.
 * A stage lasts until the expected loss of the step that follows is half its expected gain.
-* While a long silence is the price and the bracket was never closed, all that was served so far
-  counts for the gain: nobody knows how long a crawl will last, half of them last twice as long.
+* In an open bracket, where a long silence is the price, all that was served so far counts for the
+  gain: nobody knows how long a crawl will last, half of them last twice as long.
 * A rate that passes above `hi` voids it; steps then double until one is refused.
 """
 
@@ -77,7 +77,7 @@ def is_closed(x: float, hi: float) -> bool:
 
 
 def search(x: float, hi: float, price: float, before: int) -> float:
-    """Requests that have to pass at `x` before the next step of the first search.
+    """Requests that have to pass at `x` before the next step of a search.
 
     What a step finds is of use for the rest of the crawl, and a crawl of which nobody knows the
     length will last as long again, as likely as not. So the gain counts over all that was served,

@@ -160,7 +160,6 @@ class Hold:
             self.belief.hi = max(self.belief.rate, learned.refused_rate)
             self.belief.cost = max(PRICE, learned.price)
             self.belief.is_start = False
-            self.belief.is_settled = True
 
     # Facts
 
@@ -384,7 +383,7 @@ class Hold:
                 self._begin_look(now, epoch)
                 return
         if epoch.was_held or (belief.is_start and epoch.recovery.tries):
-            belief.lo = 0.0 if belief.is_settled else belief.before
+            belief.lo = belief.before
             belief.before = 0.0
         belief.enclose(epoch, least, self.noise)
         rate = belief.window(epoch)

@@ -74,7 +74,7 @@ class Played:
 
 def settled(rate: float = 10.0, hi: float = 10.2) -> Played:
     """A rate that is held, just under the lowest refused one."""
-    return Played(rate, Belief(rate, lo=rate, hi=hi, is_start=False, is_settled=True))
+    return Played(rate, Belief(rate, lo=rate, hi=hi, is_start=False))
 
 
 class TestStart:
@@ -324,14 +324,13 @@ class TestHeldRates:
         played.refuse(others=4)
         played.recover(3.0, 5.0)
         assert played.rate == 8.0
-        played.hold.belief.is_settled = False
         played.refuse(others=4)
         played.recover(3.0, 5.0)
         assert played.hold.belief.lo == pytest.approx(0.99 / 8.125), "once"
 
 
 class TestSearch:
-    """Until the bracket was closed once, the gain of a step counts for the rest of the crawl."""
+    """While the bracket is open, the gain of a step counts for the rest of the crawl."""
 
     @pytest.mark.parametrize(("served", "pages"), [(0, 296), (200, 96), (10_000, 61)])
     def test_what_was_served_counts_while_a_long_silence_is_the_price(
@@ -346,16 +345,15 @@ class TestSearch:
         played.serve(1)
         assert played.rate == pytest.approx(10.0 * 1.54 ** (1 / 3))
 
-    @pytest.mark.parametrize("known", [{"is_settled": True}, {"outage": 0.0, "cost": 128.0}])
-    def test_after_that_or_at_a_short_silence_the_loss_is_half_the_gain_of_a_stage(
-        self, known: dict[str, float]
+    @pytest.mark.parametrize(("hi", "outage", "pages"), [(15.4, 0.0, 592), (10.2, 11.2, 7999)])
+    def test_at_a_short_silence_or_a_closed_bracket_the_loss_is_half_the_gain_of_a_stage(
+        self, hi: float, outage: float, pages: int
     ) -> None:
-        """2 · 128 / ln 1.54 pages, however long the crawl is."""
-        belief = Belief(10.0, lo=9.0, hi=15.4, outage=12.0, served=10_000, is_start=False)
-        for name, value in known.items():
-            setattr(belief, name, value)
+        """2 · 128 / ln 1.54 pages, or just under 2 · 120 / .03, however long the crawl is."""
+        cost = 8.0 if outage else 128.0
+        belief = Belief(10.0, lo=9.0, hi=hi, cost=cost, outage=outage, served=10**6, is_start=False)
         played = Played(10.0, belief)
-        played.serve(592)
+        played.serve(pages)
         assert played.rate == 10.0
         played.serve(1)
         assert played.rate > 10.0
@@ -367,7 +365,7 @@ class TestHope:
     @pytest.fixture
     def fallen(self) -> Played:
         """40/s had been held; the limit is 10/s now, and a rate above the lid is being tried."""
-        belief = Belief(10.1, lo=10.0, hi=10.05, lost=40.0, is_start=False, is_settled=True)
+        belief = Belief(10.1, lo=10.0, hi=10.05, lost=40.0, is_start=False)
         return Played(10.1, belief)
 
     def test_a_quarter_of_a_stage_above_the_lid_asks_for_most_of_what_was_lost(
