@@ -28,8 +28,15 @@ def versions() -> dict[str, str | int | None]:
     return {
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        **{part: metadata.version(part) for part in parts},
+        **{part: _version(part) for part in parts},
     }
+
+
+def _version(part: str) -> str | None:
+    try:
+        return metadata.version(part)
+    except metadata.PackageNotFoundError:  # an arm that is not there did not run
+        return None
 
 
 def numbers(command: str, result: Result) -> str:
