@@ -136,7 +136,7 @@ class Look:
         self._ratio = min(ratio, MOST)
         self._beyond = max(1.0 - 1.0 / faster, RATIO * self._ratio)
         """Share that is refused at the faster rate, if the slower one was at the limit."""
-        self._saved = self._free = saved / (faster - 1.0)
+        self._saved = self._free = saved / (1.0 - 1.0 / faster)
         self._evidence = 0.0
 
     def on_served(self) -> bool:

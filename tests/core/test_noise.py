@@ -146,9 +146,14 @@ class TestLooks:
         assert [look.on_refused() for _ in range(2)] == [False, True]
 
     def test_what_was_saved_up_in_the_pause_proves_nothing(self) -> None:
-        """Three pages last for 3 / .15 = 20 at a rate 15 % above; then the 32 begin."""
+        """At 15 % above, each page but every 1.15th takes one that was saved: three last for 23."""
         look = Look(0.004, saved=3.0, faster=1.15)
-        assert [look.on_served() for _ in range(52)] == [False] * 51 + [True]
+        assert [look.on_served() for _ in range(55)] == [False] * 54 + [True]
+
+    def test_far_above_the_limit_they_prove_nothing_either(self) -> None:
+        """At three times the limit two of three pages take one: ten last for fifteen."""
+        look = Look(0.02, saved=10.0, faster=3.0)
+        assert [look.on_served() for _ in range(22)] == [False] * 21 + [True]
 
     def test_a_refusal_before_that_is_spent_counts_as_any_other(self) -> None:
         """And what is saved up in its pause has to be spent again."""
@@ -156,7 +161,7 @@ class TestLooks:
         for _ in range(15):
             look.on_served()
         assert not look.on_refused()
-        assert not any(look.on_served() for _ in range(20 + 32))
+        assert not any(look.on_served() for _ in range(23 + 31))
 
     def test_a_refusal_after_many_pages_may_be_noise_still(self) -> None:
         """At 2 % noise: 10 · -.1104 + ln 6.52 = .77 is no proof; 44 pages more are one."""
