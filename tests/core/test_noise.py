@@ -151,9 +151,9 @@ class TestLooks:
         assert [look.on_served() for _ in range(55)] == [False] * 54 + [True]
 
     def test_far_above_the_limit_they_prove_nothing_either(self) -> None:
-        """At three times the limit two of three pages take one: ten last for fifteen."""
-        look = Look(0.02, saved=10.0, faster=3.0)
-        assert [look.on_served() for _ in range(22)] == [False] * 21 + [True]
+        """At three times the limit two of three pages take one: eleven last for 16; then seven are proof."""
+        look = Look(0.02, saved=11.0, faster=3.0)
+        assert [look.on_served() for _ in range(23)] == [False] * 22 + [True]
 
     def test_a_refusal_before_that_is_spent_counts_as_any_other(self) -> None:
         """And what is saved up in its pause has to be spent again."""
