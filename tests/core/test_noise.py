@@ -151,7 +151,7 @@ class TestLooks:
         assert [look.on_served() for _ in range(55)] == [False] * 54 + [True]
 
     def test_far_above_the_limit_they_prove_nothing_either(self) -> None:
-        """At three times the limit two of three take one: eleven last for 16 pages, then 7 count."""
+        """At three times the limit two of three take one: eleven last for 16, and 7 count."""
         look = Look(0.02, saved=11.0, faster=3.0)
         assert [look.on_served() for _ in range(23)] == [False] * 22 + [True]
 
