@@ -84,6 +84,8 @@ def search(x: float, hi: float, price: float, before: int) -> float:
     and the step is due once it is as large as the loss.
 
     Args:
+        hi: the lowest refused rate, 1/s, above `x`: the bracket is open.
+        price: what a refused step costs, in pages.
         before: requests that were served before this rate was tried.
 
     **Source**: Gott, Implications of the Copernican principle for our future prospects, 1993.
@@ -91,4 +93,4 @@ def search(x: float, hi: float, price: float, before: int) -> float:
     >>> round(search(1.0, 2.0, 208.0, 0)), round(search(1.0, 2.0, 208.0, 250))
     (300, 50)
     """
-    return price / max(NARROW, math.log(hi / x)) - before
+    return price / math.log(hi / x) - before

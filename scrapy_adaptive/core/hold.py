@@ -383,7 +383,7 @@ class Hold:
                 self._begin_look(now, epoch)
                 return
         if epoch.was_held or (belief.is_start and epoch.recovery.tries):
-            belief.lo = belief.before
+            belief.lo = belief.before if belief.before < epoch.rate else 0.0
             belief.before = 0.0
         belief.enclose(epoch, least, self.noise)
         rate = belief.window(epoch)

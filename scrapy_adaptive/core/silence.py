@@ -60,6 +60,7 @@ class Silence:
         self._owed = False
         """Whether it is a debt that is slept off, where a longer silence was needed before."""
         self._is_doubled = False
+        """Whether it was slept off once more in this pause."""
         self._is_told = False
 
     def first(self, *, rate: float, told: float | None, debt: float = 0.0) -> float:
@@ -101,7 +102,7 @@ class Silence:
 
         A probe that `failed` met a host in trouble, not a limit that people wrote in human
         units: the wait doubles, up to a minute. One that may be refused `by_chance`, whatever
-        the silence, tells nothing once.
+        the silence, tells nothing once. A debt is slept off a second time before longer waits.
         """
         if by_chance and not (failed or self._excused or told is not None):
             self._excused = True

@@ -328,6 +328,15 @@ class TestHeldRates:
         played.recover(3.0, 5.0)
         assert played.hold.belief.lo == pytest.approx(0.99 / 8.125), "once"
 
+    def test_never_back_to_a_rate_that_is_no_slower(self) -> None:
+        """9.9/s had passed once; cuts since have led below it, and 9.8/s is refused."""
+        played = Played(9.8, Belief(9.8, lo=9.8, before=9.9, hi=10.0, is_start=False))
+        played.serve(5)
+        played.refuse(others=2)
+        played.recover(0.12)
+        belief = played.hold.belief
+        assert belief.rate == belief.lo < 9.8 == belief.hi
+
 
 class TestSearch:
     """While the bracket is open, the gain of a step counts for the rest of the crawl."""
