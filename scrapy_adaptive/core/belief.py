@@ -77,6 +77,8 @@ class Belief:
     """Pages that the next refusal will cost, a long silence aside."""
     outage: float = 0.0
     """Seconds of long silence that it will cost; 0 where a short one is enough."""
+    last: Epoch | None = None
+    """The last epoch that the rate was blamed for."""
     is_start: bool = True
     """Nothing was refused yet, or nothing that was believed."""
     is_doubted: bool = False
@@ -95,6 +97,9 @@ class Belief:
     """The instant since which this rate is in use."""
     served: int = 0
     """Requests served since the crawl began."""
+    stock: float = math.inf
+    """Requests that the site can have saved up at most, in a burst or a window: it had not served
+    more when it first refused."""
     spacing: int = 0
     """Requests served since the last refusal."""
     shown: float = 0.0
@@ -166,9 +171,29 @@ class Belief:
         least = min(epoch.rate, max(least, epoch.rate * (1.0 - 2.0 * depth)))
         return least * (1.0 + DEEPER - depth)
 
+    def shown_by_step(self, epoch: Epoch) -> float:
+        """A rate that a step shows to be allowed by being refused so late or so soon, 1/s.
+
+        Late: what it served beyond the limit was saved up. At once: the site saves up nothing,
+        so the silence that ended it is a gap that the site allows. In between it shows nothing: 0.
+        """
+        if epoch.passed > self.stock:
+            return epoch.rate * (1.0 - self.stock / epoch.passed)
+        if epoch.passed or epoch.recovery.tries:
+            return 0.0
+        return 1.0 / epoch.recovery.waited
+
+    def refutes_window(self, served: int, seconds: float) -> bool:
+        """Whether windows of `unit` would not have served so many in so many seconds."""
+        return self.unit * (served - 2.0 * self.stock) > self.stock * seconds
+
     def enclose(self, epoch: Epoch, least: float, noise: Noise) -> None:
         """Close the bracket from above, and say what the next refusal will cost."""
         refusals = 1 if self.is_start else epoch.refusals
+        if self.is_start:
+            self.stock = self.served + ROUGH
+        elif not epoch.was_held:
+            least = max(least, self.shown_by_step(epoch))
         if not self.is_start:  # the first account may be a burst's
             is_known = epoch.rate >= UNLIKELY * self.shown
             self.shown = max(self.shown, epoch.least) if is_known else epoch.least
@@ -208,8 +233,12 @@ class Epoch:
     """The rate that was served from recovery to recovery, 1/s: the limit is no less."""
     served: int
     """Requests served since the recovery before."""
+    seconds: float
+    """From that recovery to the present one."""
     spacing: int
     """Requests served since the refusal before."""
+    passed: int
+    """Those of them that show something of the rate that was refused."""
     outage: float
     """Seconds from the refusal to the recovery."""
     span: float
@@ -223,13 +252,19 @@ class Epoch:
     was_held: bool
     """Whether the rate had passed a stage before."""
 
-    def allowed(self, noise: Noise) -> float:
-        """A rate that the site allows, as likely as not; 1/s."""
+    def allowed(self, noise: Noise, last: Epoch | None = None) -> float:
+        """A rate that the site allows, as likely as not; 1/s.
+
+        A short account after a long one is read together with it.
+        """
         least, rate = self.least, self.rate
         if not self.recovery.tries:  # a token came back in the first silence
             least = max(least, 0.5 * min(rate, 1.0 / self.recovery.waited))
         if self.is_alone and self.was_held and self.spacing < ISOLATED:
             least = max(least, rate * self.served / (self.served + ROUGH))
+            if last is not None and last.is_alone and last.served >= ISOLATED:
+                both = self.served + last.served
+                least = max(least, both / (self.seconds + last.seconds))
         if self.was_held and self.is_short:
             least = max(least, DEEPEST * rate)
         if noise.ratio:

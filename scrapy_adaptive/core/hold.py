@@ -66,11 +66,13 @@ class Hold:
         "_level",
         "_look",
         "_pardon",
+        "_passed",
         "_quiet",
         "_refusals",
         "_refused_at",
         "_refused_rate",
         "_round_trip",
+        "_since_pardon",
         "belief",
         "caps",
         "noise",
@@ -90,9 +92,13 @@ class Hold:
         self._refusals = 0
         self._refused_at = 0.0
         self._refused_rate = 0.0
+        self._passed = 0
+        """Requests that had passed at that rate."""
         self._busy = 0.0
         self._level = 1
         self._has_recovered = False
+        self._since_pardon = ISOLATED
+        """Requests served since the last pardon."""
         self._least_rate = math.inf
         """The rate that was surely served before the last refusal, 1/s."""
         self._pardon = self._remembered()
@@ -118,23 +124,26 @@ class Hold:
     def recheck(self) -> float:
         """One gap of the rate that was surely served, and some margin.
 
-        More while the rate itself is in doubt. A shorter one would call a page broken that a
-        limit refuses.
+        More while the rate itself is in doubt, and where one page after the other seems broken.
+        A shorter one would call a page broken that a limit refuses.
         """
         gap = 1.0 / min(self.rate, self._least_rate)
-        return GAPS * gap * (SETTLING if self.belief.is_doubted else 1.0)
+        is_doubted = self.belief.is_doubted or self._since_pardon < ISOLATED
+        return GAPS * gap * (SETTLING if is_doubted else 1.0)
 
     def debt(self, now: float) -> float:
         """Seconds of silence that repay what was served beyond the held pace.
 
-        For a window of time, just what is left of it. Before a rate was held, two gaps of the
-        rate that was served.
+        For a window of time, just what is left of it; nothing where no window explains what was
+        served. Before a rate was held, two gaps of the rate that was served.
         """
         if self.noise.ratio or self._look is not None:
             return 0.0
         if not self.belief.lo:
             served = self._account.served
             return AT_START * self._busy / served if served > 1 else 0.0
+        if self.belief.refutes_window(self._account.served, self._busy):
+            return 0.0
         owed = self._account.served / self.belief.lo
         return max(0.0, owed - self._busy - (now - self._refused_at))
 
@@ -173,6 +182,7 @@ class Hold:
         """Count it; at the end of a stage, go up."""
         belief = self.belief
         belief.served += 1
+        self._since_pardon += 1
         belief.spacing += 1
         self._account.served += 1
         self.noise.on_served()
@@ -196,6 +206,7 @@ class Hold:
         self._pardon = self._remembered()
         self._refused_rate = rate
         self._refused_at = now
+        self._passed = self.belief.passed
         self._refusals = 0
         self._level = permit.level
         self._busy = self._account.seconds(now, 1.0 / rate)
@@ -228,6 +239,7 @@ class Hold:
     def on_pardon(self, now: float) -> None:
         """The last epoch was a broken page's fault: go on as before."""
         self.belief, self._account, self._look, self.caps, self.noise = self._pardon
+        self._since_pardon = 0
         self._pardon = self._remembered()
 
     def _remembered(self) -> tuple[Belief, Account, Look | None, Caps, Noise]:
@@ -312,7 +324,9 @@ class Hold:
             rate=rate,
             least=least,
             served=self._account.served,
+            seconds=seconds,
             spacing=spacing,
+            passed=self._passed,
             outage=outage,
             span=seconds - recovery.waited,
             refusals=self._refusals,
@@ -370,7 +384,8 @@ class Hold:
 
     def _believe_rate(self, now: float, epoch: Epoch) -> None:
         belief = self.belief
-        least = epoch.allowed(self.noise)
+        least = epoch.allowed(self.noise, belief.last)
+        belief.last = epoch
         if epoch.rate < LOST * belief.best:
             belief.lost, belief.hope = belief.best, HOPE
         if belief.is_trial:

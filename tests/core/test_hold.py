@@ -316,6 +316,19 @@ class TestHeldRates:
         assert belief.rate == pytest.approx(0.99 * 21 / 10.0), "21 pages in a window of ten seconds"
         assert belief.price == pytest.approx(40.0 + 8.0 * belief.rate)
 
+    def test_a_short_account_is_read_with_a_long_one_before_it(self) -> None:
+        """101 and 6 pages in 10.22 + .83 s; alone, 6 in .83 s, or so, would be a third less."""
+        played = settled()
+        played.serve(100)
+        played.refuse()
+        played.recover(0.12)
+        rate = played.rate
+        played.serve(5)
+        played.refuse()
+        played.recover(1.2 / rate)
+        seconds = 10.1 + 0.12 + 6.0 / rate + 1.2 / rate
+        assert played.rate == pytest.approx(0.99 * 107 / seconds)
+
     def test_while_the_limit_is_sought_it_falls_back_to_the_rate_that_passed_before(self) -> None:
         """8/s and 10/s passed, 10/s is refused with others; the account alone would say less."""
         belief = Belief(10.0, lo=10.0, before=8.0, hi=20.0, is_start=False)
@@ -336,6 +349,60 @@ class TestHeldRates:
         played.recover(0.12)
         belief = played.hold.belief
         assert belief.rate == belief.lo < 9.8 == belief.hi
+
+
+class TestSteps:
+    """What a refused step shows: by how much it passed before, or that nothing passed."""
+
+    def test_one_refused_late_was_mostly_allowed(self) -> None:
+        """Of 200 pages at 20/s at most 50 were saved up: 15/s are allowed, less a hundredth."""
+        belief = Belief(20.0, lo=10.0, hi=40.0, outage=100.0, is_start=False, stock=50.0)
+        played = Played(20.0, belief)
+        played.serve(200)
+        played.refuse()
+        played.recover(0.3, 12.0)
+        assert (belief.lo, belief.hi) == (pytest.approx(0.99 * 15.0), 20.0)
+
+    @pytest.fixture
+    def stepped(self) -> Played:
+        """A step up from .29/s: 9 pages passed it."""
+        played = Played(0.29, Belief(0.29, lo=0.15, hi=2.0, is_start=False, stock=4.0))
+        played.serve(9)
+        assert played.rate == pytest.approx(0.552, abs=1e-3)
+        return played
+
+    def test_one_refused_at_once_shows_a_gap_that_is_allowed(self, stepped: Played) -> None:
+        """Nothing is saved up at such a site: the 2.2 s of the silence were just long enough."""
+        rate = stepped.rate
+        stepped.refuse()
+        stepped.recover(2.2)
+        belief = stepped.hold.belief
+        assert (belief.lo, belief.hi) == (pytest.approx(0.99 / 2.2), rate)
+
+    def test_at_once_and_after_a_longer_silence_it_shows_nothing(self, stepped: Played) -> None:
+        stepped.refuse()
+        stepped.recover(2.2, 12.0)
+        assert stepped.hold.belief.lo == 0.29
+
+    def test_not_at_once_and_not_late_it_shows_nothing(self, stepped: Played) -> None:
+        """Two of four may have been saved up; what is served after the refusal does not count."""
+        stepped.serve(2)
+        stepped.refuse()
+        stepped.serve(2, binding=False)
+        stepped.recover(2.2)
+        assert stepped.hold.belief.lo < 0.35
+
+    def test_the_site_saves_up_no_more_than_it_served_when_it_first_refused(self) -> None:
+        """23 pages and the probe, and three for the ends of the account."""
+        played = Played(1.0)
+        played.serve(23)
+        played.refuse(others=3)
+        played.recover(0.25)
+        assert played.hold.belief.stock == 24 + 3
+        played.serve(5)
+        played.refuse(others=3)
+        played.recover(0.25)
+        assert played.hold.belief.stock == 24 + 3, "and learns no more later"
 
 
 class TestSearch:
@@ -575,6 +642,13 @@ class TestDebt:
         played.refuse()
         assert played.hold.debt(played.now) == 0.0
 
+    def test_nothing_is_owed_where_no_window_would_have_served_so_many(self, owing: Played) -> None:
+        """Two windows of 40, and the one of ten seconds that is over, are 120."""
+        owing.hold.belief.stock, owing.hold.belief.unit = 40.0, 10.0
+        assert owing.hold.debt(owing.now) == 0.0
+        owing.hold.belief.stock = 50.0
+        assert owing.hold.debt(owing.now) > 4.0
+
     def test_nothing_is_owed_where_refusals_are_noise(self, owing: Played) -> None:
         owing.hold.noise.on_found(4, 800)
         assert owing.hold.debt(owing.now) == 0.0
@@ -593,6 +667,18 @@ class TestPardons:
         played.hold.on_pardon(played.now)
         assert played.hold.belief == before
         assert played.hold.debt(played.now) == debt
+
+    def test_the_next_page_that_seems_broken_is_asked_again_after_a_longer_silence(self) -> None:
+        """Four times, until thirty pages were served."""
+        played = settled()
+        played.serve(40)
+        played.refuse()
+        played.recover(0.12)
+        usual = played.hold.recheck
+        played.hold.on_pardon(played.now)
+        assert played.hold.recheck == pytest.approx(4.0 * usual, rel=0.02)
+        played.serve(30)
+        assert played.hold.recheck == pytest.approx(usual, rel=0.02)
 
     def test_a_stage_goes_on_where_it_was(self) -> None:
         """533 of 533.3 pages before; one more after."""
