@@ -24,7 +24,7 @@ from pathlib import Path
 from aiohttp import web
 
 from benchmarks.crawls.measure import Hit
-from benchmarks.crawls.sites import FILES, IN_FLIGHT, KINDS, UPSTREAM, Kind
+from benchmarks.crawls.sites import FILES, IN_FLIGHT, KINDS, UPSTREAMS, Kind
 from tests.servers.nginx import Fragment, Nginx, limit_conn, limit_req
 
 PAGE = "<!doctype html><title>A page</title>" + "<p>Some words of a small page.</p>\n" * 40
@@ -34,6 +34,7 @@ CONFIGURATIONS = {
     "limit_req-503": limit_req("50r/s", 20, status=503),
     "limit_req-delay": limit_req("50r/s", 20, nodelay=False),
     "limit_conn": limit_conn(IN_FLIGHT, status=429),
+    "limit_conn-slow": limit_conn(IN_FLIGHT, status=429),
 }
 
 
@@ -73,11 +74,11 @@ class Served:
 
 
 @contextmanager
-def upstream(folder: Path, seconds: float) -> Iterator[int]:
-    """A site behind nginx; its port."""
+def upstream(kind: Kind, folder: Path, seconds: float) -> Iterator[int]:
+    """The site behind nginx; its port."""
     from benchmarks.crawls.processes import Site
 
-    site = Site(UPSTREAM.name, folder, seconds)
+    site = Site(UPSTREAMS[kind.name].name, folder, seconds)
     try:
         yield site.port
     finally:
@@ -89,7 +90,7 @@ def serve_nginx(kind: Kind, folder: Path, seconds: float) -> list[Hit]:
     with contextlib.ExitStack() as stack:
         fragments = [CONFIGURATIONS[kind.name]]
         if kind.is_measured:
-            port = stack.enter_context(upstream(folder / "upstream", seconds))
+            port = stack.enter_context(upstream(kind, folder / "upstream", seconds))
             fragments.append(Fragment(location=f"proxy_pass http://127.0.0.1:{port};"))
         site = stack.enter_context(Nginx(folder, *fragments, pages=FILES))
         for file in (site.files / "page").iterdir():
@@ -102,14 +103,15 @@ def serve_nginx(kind: Kind, folder: Path, seconds: float) -> list[Hit]:
 def main() -> None:
     """Serve one kind of site."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=[kind.name for kind in (*KINDS, UPSTREAM)])
+    kinds = {kind.name: kind for kind in (*KINDS, *UPSTREAMS.values())}
+    parser.add_argument("kind", choices=kinds)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--nice", type=int, default=0)
     arguments = parser.parse_args()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(arguments.nice)
-    kind = next(kind for kind in (*KINDS, UPSTREAM) if kind.name == arguments.kind)
+    kind = kinds[arguments.kind]
     if kind.rule is None:
         hits = serve_nginx(kind, arguments.folder, arguments.seconds)
     else:

@@ -68,6 +68,7 @@ KINDS = (
     Kind("limit_req-503", 50.0),
     Kind("limit_req-delay", 50.0),
     Kind("limit_conn", 0.0),
+    Kind("limit_conn-slow", 0.0),
     Kind("counter", 30.0, lambda _: TwoPeriodCounter(300, 10.0)),
     Kind("window", 30.0, lambda _: Window(300, 10.0)),
     Kind("window-headers", 30.0, lambda _: Window(300, 10.0, headers=True)),
@@ -76,5 +77,9 @@ KINDS = (
     Kind("step", 50.0, lambda seconds: Step(50.0, 20.0, ratio=STEP_RATIO, seconds=seconds)),
 )
 
-UPSTREAM = Kind("upstream", 0.0, lambda _: Unlimited())
-"""What `limit_conn` stands before."""
+UPSTREAMS = {
+    "limit_conn": Kind("upstream", 0.0, lambda _: Unlimited()),
+    "limit_conn-slow": Kind("upstream-slow", 0.0, lambda _: Unlimited(), service=0.2),
+}
+"""What nginx stands before, where it limits what is in flight. A crawler needs some milliseconds
+between two requests, more while others run beside it: that counts less where pages are slow."""
