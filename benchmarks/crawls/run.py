@@ -7,8 +7,9 @@ AutoThrottle) run at a lower priority, they and their sites, or they would starv
 machine with few cores; see `arms`.
 
 Goodput is distinct pages served ÷ what an ideal crawler is served: limit × time, for `step` its
-integral, for `queue` 4 workers ÷ 100 ms, for `limit_conn` and its slow pages what a plain client that keeps four
-requests in flight is served beside the arms (`oracle`).
+integral, for `queue` 4 workers ÷ 100 ms, for `limit_conn` what a plain client that keeps four
+requests in flight is served beside the arms (`oracle`); pages of `limit_conn-slow` take four times
+as long.
 
     python benchmarks/crawls/run.py [--minutes 3] [--servers a,b] [--arms x,y] [--out folder]
 
