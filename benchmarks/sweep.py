@@ -96,7 +96,7 @@ CONSTANTS = (
     Constant("NARROW", bracket, (belief,)),
     Constant("ABOVE", bracket, is_multiple=True),
     Constant("LIFT", bracket, (belief,)),
-    Constant("HOPE", bracket, (belief, hold)),
+    Constant("HOPE", bracket, (belief,)),
     Constant("FAR", bracket, (belief,)),
     Constant("FIRST_CLIMB", bracket, (belief,)),
     *(Constant(name, belief, (hold,)) for name in ("PRICE", "MARGIN", "ISOLATED")),

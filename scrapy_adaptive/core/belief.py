@@ -89,8 +89,6 @@ class Belief:
     """That unit, in seconds; 0 where none explained a silence."""
     is_hope: bool = False
     """The rate is one that was lost, and may be allowed again."""
-    hope: float = HOPE
-    """Share of a stage above `hi` after which that is asked."""
     passed: int = 0
     """Requests served at this rate while it bound."""
     stage_at: float = -math.inf
@@ -112,6 +110,10 @@ class Belief:
     """The best rate that was held, 1/s."""
     lost: float = 0.0
     """The one that was held before the limit fell, 1/s; 0 where it did not."""
+    lost_at: int = 0
+    """Requests that had been served by then."""
+    hope_at: float = 0.0
+    """Requests served from which it is hoped for."""
 
     def lift(self) -> None:
         """Void the lid: the limit may lie above it; the steps begin small."""
@@ -138,9 +140,20 @@ class Belief:
 
     @property
     def hoped(self) -> float:
-        """The rate to hope for once one above the lid passes, 1/s; 0 for none."""
+        """The rate to hope for when this one has passed its stage, 1/s; 0 for none."""
         rate = LOST * self.lost
-        return rate if rate > self.rate and not self.outage else 0.0
+        is_due = self.served >= self.hope_at or self.rate > self.hi
+        is_known = self.hi < math.inf and not self.outage
+        return rate if is_due and is_known and self.rate < rate else 0.0
+
+    def lose(self) -> None:
+        """The limit has fallen: it is hoped for after as many pages as a closed bracket's stage."""
+        self.lost, self.lost_at = self.best, self.served
+        self.hope_at = self.served + stage(1.0, 1.0, PRICE)
+
+    def hope_again(self) -> None:
+        """A hope was vain: the next has to wait for longer."""
+        self.hope_at = self.served + HOPE * (self.served - self.lost_at)
 
     @property
     def stage(self) -> float:
@@ -149,9 +162,7 @@ class Belief:
         if hi == math.inf:
             return LIFT * stage(1.0, 1.0 + self.climb, self.price) if self.climb < 1.0 else 0.0
         needed = stage(rate, hi, self.price)
-        if rate > hi:
-            return needed * self.hope if self.hoped else needed
-        if not self.outage or is_closed(rate, hi):
+        if not self.outage or rate > hi or is_closed(rate, hi):
             return needed
         return max(
             stage(rate, hi, self.cost), search(rate, hi, self.price, self.served - self.passed)

@@ -35,7 +35,7 @@ FIRST_CLIMB = 0.06
 """First step beyond a lid that was lifted; each further one is twice as long, up to 1."""
 
 HOPE = 0.25
-"""Share of that stage after which a rate that was lost is hoped for; all of it the second time."""
+"""Share of the pages served since a limit fell after which, once more, it is hoped for again."""
 
 CLIMB = 0.24
 """Longest such step where noise hides the first refusals."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from .account import Account
 from .belief import ISOLATED, LOST, MARGIN, PRICE, Belief, Epoch
-from .bracket import CLIMB, HOPE, step
+from .bracket import CLIMB, step
 from .caps import Caps
 from .ceiling import GAPS, SLOWEST
 from .facts import Learned
@@ -284,10 +284,10 @@ class Hold:
         if belief.hurries:
             self._move(now, 2.0 * rate)
             return
-        if rate > belief.hi and belief.hoped:
-            self._begin_hope(now)
-            return
+        hoped = belief.hoped
         belief.is_trial = belief.is_hope = False
+        if rate >= LOST * belief.lost:
+            belief.lost = 0.0
         if rate > belief.lo:
             belief.before, belief.lo = belief.lo, rate
         if belief.passed >= KNOWN:
@@ -296,9 +296,11 @@ class Hold:
             belief.lift()
         if belief.hi < math.inf:
             self._move(now, step(rate, belief.hi))
-            return
-        belief.climb = min(CLIMB if self.noise.ratio else 1.0, 2.0 * belief.climb)
-        self._move(now, rate * (1.0 + belief.climb))
+        else:
+            belief.climb = min(CLIMB if self.noise.ratio else 1.0, 2.0 * belief.climb)
+            self._move(now, rate * (1.0 + belief.climb))
+        if hoped:
+            self._begin_hope(now, hoped)
 
     def _move(self, now: float, rate: float) -> None:
         self.belief.rate = max(SLOWEST, rate)
@@ -386,8 +388,8 @@ class Hold:
         belief = self.belief
         least = epoch.allowed(self.noise, belief.last)
         belief.last = epoch
-        if epoch.rate < LOST * belief.best:
-            belief.lost, belief.hope = belief.best, HOPE
+        if epoch.rate < LOST * belief.best and belief.lost != belief.best:
+            belief.lose()
         if belief.is_trial:
             belief.unit = 0.0
         if epoch.was_held and not epoch.is_alone:
@@ -407,17 +409,14 @@ class Hold:
 
     # Looks at a faster rate
 
-    def _begin_hope(self, now: float) -> None:
+    def _begin_hope(self, now: float, rate: float) -> None:
         """The limit may be what it was: ask for that at once, instead of climbing there."""
-        belief = self.belief
-        self._fallback = copy(belief)
+        self._fallback = copy(self.belief)
         self._fallback.spacing = 0
-        self._fallback.hope = belief.hope / HOPE
-        if self._fallback.hope > 1.0:
-            self._fallback.lost = 0.0
-        belief.is_hope = True
-        belief.lift()
-        self._move(now, belief.hoped)
+        self._fallback.hope_again()
+        self.belief.is_hope = True
+        self.belief.lift()
+        self._move(now, rate)
 
     def _begin_look(self, now: float, epoch: Epoch) -> None:
         belief = self.belief

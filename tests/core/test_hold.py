@@ -442,67 +442,82 @@ class TestHope:
 
     @pytest.fixture
     def fallen(self) -> Played:
-        """40/s had been held; the limit is 10/s now, and a rate above the lid is being tried."""
-        belief = Belief(10.1, lo=10.0, hi=10.05, lost=40.0, is_start=False)
-        return Played(10.1, belief)
+        """40/s had been held; the limit is 10/s now, and its bracket is closed."""
+        return Played(10.0, Belief(10.0, lo=10.0, hi=10.05, lost=40.0, is_start=False))
 
-    def test_a_quarter_of_a_stage_above_the_lid_asks_for_most_of_what_was_lost(
-        self, fallen: Played
-    ) -> None:
-        """266.7 pages lift a lid; 66.7 are enough to hope for three quarters of 40/s."""
-        fallen.serve(66)
-        assert fallen.rate == 10.1
+    def test_after_a_stage_most_of_what_was_lost_is_asked_for(self, fallen: Played) -> None:
+        """533.3 pages; three quarters of 40/s."""
+        fallen.serve(533)
+        assert fallen.rate == 10.0
         fallen.serve(1)
         assert fallen.rate == pytest.approx(30.0)
 
     def test_a_hope_that_passes_is_held_and_the_climb_goes_on_from_there(
         self, fallen: Played
     ) -> None:
-        fallen.serve(67 + 267)
+        fallen.serve(534 + 267)
         assert fallen.hold.belief.lo == pytest.approx(30.0)
         assert fallen.rate == pytest.approx(30.0 * 1.06)
+        assert fallen.hold.belief.lost == 0.0
         fallen.refuse()
         fallen.recover(0.3)
         assert fallen.rate == pytest.approx(30.0), "no hope any more"
 
-    def test_one_that_is_refused_leaves_what_was_believed(self, fallen: Played) -> None:
-        fallen.serve(67)
+    def test_one_that_is_refused_leaves_the_step_that_was_due(self, fallen: Played) -> None:
+        fallen.serve(534)
         fallen.refuse()
         fallen.recover(0.3)
         belief = fallen.hold.belief
-        assert (belief.rate, belief.lo, belief.hi) == (10.1, 10.0, 10.05)
+        assert (belief.lo, belief.hi) == (10.0, 10.05)
+        assert belief.rate == pytest.approx(1.005 * 10.05)
 
-    def test_the_second_hope_needs_a_whole_stage_and_is_the_last(self, fallen: Played) -> None:
-        for pages in (67, 267):
-            fallen.serve(pages - 1)
-            assert fallen.rate == 10.1
-            fallen.serve(1)
-            assert fallen.rate == pytest.approx(30.0)
-            fallen.refuse()
-            fallen.recover(0.3)
-        fallen.serve(267)
-        assert fallen.rate == pytest.approx(10.1 * 1.06)
-
-    def test_where_a_refusal_costs_a_long_silence_nothing_is_hoped(self, fallen: Played) -> None:
-        fallen.hold.belief.outage = 10.0
-        fallen.serve(300)
-        assert fallen.rate == 10.1
-
-    def test_a_broken_page_that_ends_it_brings_the_hope_back(self, fallen: Played) -> None:
-        fallen.serve(67)
+    def test_the_next_hope_has_to_wait_for_a_quarter_more_of_the_pages(
+        self, fallen: Played
+    ) -> None:
+        """Served since the fall: 534 now; those that wait are at rates of which none is a hope."""
+        fallen.serve(534)
         fallen.refuse()
         fallen.recover(0.3)
-        fallen.hold.on_pardon(fallen.now)
-        assert fallen.rate == pytest.approx(30.0)
+        belief = fallen.hold.belief
+        assert belief.hope_at == 534 * 1.25
+        belief.rate = 10.0
+        assert belief.hoped == 0.0
+        belief.served = 668
+        assert belief.hoped == pytest.approx(30.0)
 
-    def test_what_was_held_before_a_fall_is_remembered(self) -> None:
+    def test_a_lid_that_is_lifted_is_a_reason_to_hope_at_any_time(self, fallen: Played) -> None:
+        """266.7 pages above it; if the hope is vain, the climb begins."""
+        belief = fallen.hold.belief
+        belief.rate, belief.hope_at = 10.1, math.inf
+        fallen.serve(267)
+        assert fallen.rate == pytest.approx(30.0)
+        fallen.refuse()
+        fallen.recover(0.3)
+        assert fallen.rate == pytest.approx(10.1 * 1.06)
+
+    def test_the_first_hope_waits_for_as_many_pages_as_a_closed_bracket(self) -> None:
         """40/s were held; at 20/s a refusal is believed."""
         played = settled(20.0, hi=21.0)
         played.hold.belief.best = 40.0
         played.serve(10)
         played.refuse(others=2)
         played.recover(0.3)
-        assert played.hold.belief.lost == 40.0
+        belief = played.hold.belief
+        assert (belief.lost, belief.lost_at) == (40.0, 11)
+        assert belief.hope_at == pytest.approx(11 + 533.3, abs=0.1)
+
+    def test_where_a_refusal_costs_a_long_silence_nothing_is_hoped(self, fallen: Played) -> None:
+        """13 pages: 866.7 are due."""
+        fallen.hold.belief.outage = 0.5
+        fallen.serve(867)
+        assert fallen.rate == pytest.approx(1.005 * 10.05)
+
+    def test_a_broken_page_that_ends_it_brings_the_hope_back(self, fallen: Played) -> None:
+        fallen.serve(534)
+        fallen.refuse()
+        fallen.recover(0.3)
+        fallen.hold.on_pardon(fallen.now)
+        assert fallen.rate == pytest.approx(30.0)
 
 
 class TestLids:
