@@ -67,6 +67,8 @@ class Belief:
     """The rate in use, 1/s."""
     lo: float = 0.0
     """The highest rate that passed a stage, 1/s; 0 while none has."""
+    proof: int = 0
+    """Requests that passed at the highest rate that passed."""
     before: float = 0.0
     """The one that passed before it, 1/s; 0 once that was fallen back to."""
     hi: float = math.inf
@@ -193,6 +195,14 @@ class Belief:
         if epoch.passed or epoch.recovery.tries:
             return 0.0
         return 1.0 / epoch.recovery.waited
+
+    def blames_before(self, epoch: Epoch) -> bool:
+        """Whether a step was refused at once for what the rate before it had used up.
+
+        It takes a long silence again: where a short one is enough, the site saves up nothing.
+        """
+        at_once = not (epoch.was_held or epoch.passed) and epoch.recovery.tries > 0
+        return at_once and self.proof > self.stock and not is_closed(self.lo, epoch.rate)
 
     def refutes_window(self, served: int, seconds: float) -> bool:
         """Whether windows of `unit` would not have served so many in so many seconds."""

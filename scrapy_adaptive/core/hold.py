@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .account import Account
@@ -289,7 +290,7 @@ class Hold:
         if rate >= LOST * belief.lost:
             belief.lost = 0.0
         if rate > belief.lo:
-            belief.before, belief.lo = belief.lo, rate
+            belief.before, belief.lo, belief.proof = belief.lo, rate, belief.passed
         if belief.passed >= KNOWN:
             belief.best = max(belief.best, rate)
         if rate >= belief.hi:
@@ -392,6 +393,9 @@ class Hold:
             belief.lose()
         if belief.is_trial:
             belief.unit = 0.0
+        if belief.blames_before(epoch):
+            epoch = replace(epoch, rate=belief.lo, passed=belief.proof)
+            belief.lo, belief.before = belief.before, 0.0
         if epoch.was_held and not epoch.is_alone:
             belief.cuts = 0
         if epoch.was_held and epoch.is_alone and epoch.spacing >= ISOLATED:

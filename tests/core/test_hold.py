@@ -381,10 +381,27 @@ class TestSteps:
         assert belief.lo == pytest.approx(0.99 / 2.2)
         assert belief.hi == rate
 
-    def test_at_once_and_after_a_longer_silence_it_shows_nothing(self, stepped: Played) -> None:
+    def test_what_may_all_have_been_saved_up_puts_no_blame_on_the_rate_before(
+        self, stepped: Played
+    ) -> None:
+        """The nine pages that passed it."""
+        stepped.hold.belief.stock = 9.0
         stepped.refuse()
         stepped.recover(2.2, 12.0)
         assert stepped.hold.belief.lo == 0.29
+
+    def test_at_once_and_after_a_longer_silence_the_rate_before_it_is_to_blame(self) -> None:
+        """Of 60 pages that passed 10/s at most 15 were saved up: 7.5/s are allowed."""
+        belief = Belief(10.0, lo=5.0, hi=40.0, is_start=False, stock=15.0)
+        played = Played(10.0, belief)
+        played.serve(60, binding=False)
+        belief.passed = 59
+        played.serve(1)
+        assert belief.lo == 10.0 < played.rate
+        played.refuse()
+        played.recover(0.3, 12.0)
+        assert belief.hi == 10.0
+        assert belief.lo == pytest.approx(0.99 * 7.5)
 
     def test_not_at_once_and_not_late_it_shows_nothing(self, stepped: Played) -> None:
         """Two of four may have been saved up; what is served after the refusal does not count."""
