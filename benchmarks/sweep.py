@@ -27,7 +27,7 @@ from types import ModuleType
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row, crawl
 from benchmarks.tables import Table
-from scrapy_adaptive.core import account, belief, bracket, caps, hold, noise, slowness
+from scrapy_adaptive.core import account, belief, bracket, caps, epoch, hold, noise, slowness
 
 WORSE_GOODPUT = 2.0
 """Points of goodput under the law as it is, from which a cell is marked."""
@@ -99,30 +99,13 @@ CONSTANTS = (
     Constant("HOPE", bracket, (belief,)),
     Constant("FAR", bracket, (belief,)),
     Constant("FIRST_CLIMB", bracket, (belief,)),
-    *(Constant(name, belief, (hold,)) for name in ("PRICE", "MARGIN", "ISOLATED")),
-    *(
-        Constant(name, belief)
-        for name in (
-            "DEEPER",
-            "ROUGH",
-            "ENOUGH",
-            "UNLIKELY",
-            "WIDEST_CLUSTER",
-        )
-    ),
-    *(
-        Constant(name, hold)
-        for name in (
-            "SHORTEST",
-            "DEEP",
-            "KNOWN",
-            "OUTLAST_MOST",
-            "AT_START",
-            "SETTLING",
-        )
-    ),
+    *(Constant(name, belief, (hold,)) for name in ("PRICE", "MARGIN")),
+    *(Constant(name, belief) for name in ("DEEPER", "ENOUGH", "UNLIKELY", "WIDEST_CLUSTER")),
+    *(Constant(name, epoch, (hold,)) for name in ("ISOLATED", "SHORTEST", "SETTLING")),
+    Constant("ROUGH", epoch, (belief,)),
+    *(Constant(name, hold) for name in ("DEEP", "KNOWN", "OUTLAST_MOST", "AT_START")),
     Constant("LOST", belief, (hold,), is_multiple=True),
-    Constant("DEEPEST", belief, is_multiple=True),
+    Constant("DEEPEST", epoch, is_multiple=True),
     Constant("LOOK", noise, (hold,), is_multiple=True),
     *(
         Constant(name, noise)

@@ -1,8 +1,8 @@
-"""What is thought of a site's limit, and what one congestion epoch told of it.
+"""What is thought of a site's limit.
 
 Laws
 ----
-* A belief is all that a pardon takes back; an epoch is never changed.
+* A belief is what a pardon takes back.
 * Rates are requests a second, instants monotonic seconds.
 """
 
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from .bracket import FAR, FIRST_CLIMB, HOPE, LIFT, is_closed, search, stage
 from .ceiling import SLOWEST
+from .epoch import ROUGH
 
 if TYPE_CHECKING:
-    from .facts import Recovery
+    from .epoch import Epoch
     from .noise import Noise
 
 PRICE = 8.0
@@ -27,18 +28,8 @@ MARGIN = 0.01
 """Share by which the held rate stays under what the account says: an account of a hundred pages
 is off by one."""
 
-ISOLATED = 30
-"""Requests served since the last refusal, from which a lone refusal stands in isolation."""
-
 DEEPER = 0.01
 """First cut, as a share, of a held rate that is refused in isolation; each next is twice it."""
-
-DEEPEST = 0.5
-"""Share of a held rate that one epoch leaves at least, where a short silence ended it: a limit
-that fell further shows in the next."""
-
-ROUGH = 3.0
-"""Requests by which a short account may be off: two of its ends and one in flight."""
 
 WINDOWS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 86_400.0)
 """Seconds in which people write limits."""
@@ -68,7 +59,7 @@ class Belief:
     lo: float = 0.0
     """The highest rate that passed a stage, 1/s; 0 while none has."""
     proof: int = 0
-    """Requests that passed at the highest rate that passed."""
+    """Requests that passed at `lo`; 0 where an account alone speaks for it."""
     before: float = 0.0
     """The one that passed before it, 1/s; 0 once that was fallen back to."""
     hi: float = math.inf
@@ -116,6 +107,17 @@ class Belief:
     """Requests that had been served by then."""
     hope_at: float = 0.0
     """Requests served from which it is hoped for."""
+
+    def fall_back(self, rate: float) -> None:
+        """Believe no more than the rate that passed before, once, if it is slower than `rate`."""
+        self.lo = self.before if self.before < rate else 0.0
+        self.before, self.proof = 0.0, 0
+
+    def acquit(self) -> None:
+        """The refusals of late were not the rate's: what they taught of it is void."""
+        self.stock = math.inf
+        self.last = None
+        self.lift()
 
     def lift(self) -> None:
         """Void the lid: the limit may lie above it; the steps begin small."""
@@ -220,7 +222,9 @@ class Belief:
             self.shown = max(self.shown, epoch.least) if is_known else epoch.least
         self.hi = epoch.rate
         self.is_start = self.is_doubted = self.is_trial = False
-        self.lo = max(self.lo, min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)
+        shown = max(min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)
+        if shown > self.lo:
+            self.lo, self.proof = shown, 0
         self.cost = PRICE * (refusals + min(WIDEST_CLUSTER, max(0.0, noise.unexpected - 1.0)))
         self.outage = 0.0 if epoch.is_short else epoch.outage
         if not self.outage:
@@ -242,52 +246,3 @@ class Belief:
             return None
         self.unit = unit
         return rate
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """One congestion epoch, from the refusal to the recovery."""
-
-    rate: float
-    """The rate that was refused, 1/s."""
-    least: float
-    """The rate that was served from recovery to recovery, 1/s: the limit is no less."""
-    served: int
-    """Requests served since the recovery before."""
-    seconds: float
-    """From that recovery to the present one."""
-    spacing: int
-    """Requests served since the refusal before."""
-    passed: int
-    """Those of them that show something of the rate that was refused."""
-    outage: float
-    """Seconds from the refusal to the recovery."""
-    span: float
-    """Seconds from the recovery before to the last probe that was refused."""
-    refusals: int
-    recovery: Recovery
-    is_short: bool
-    """Whether a silence of a few gaps ended it."""
-    is_alone: bool
-    """Whether it is short, and one request alone was refused."""
-    was_held: bool
-    """Whether the rate had passed a stage before."""
-
-    def allowed(self, noise: Noise, last: Epoch | None = None) -> float:
-        """A rate that the site allows, as likely as not; 1/s.
-
-        A short account after a long one is read together with it.
-        """
-        least, rate = self.least, self.rate
-        if not self.recovery.tries:  # a token came back in the first silence
-            least = max(least, 0.5 * min(rate, 1.0 / self.recovery.waited))
-        if self.is_alone and self.was_held and self.spacing < ISOLATED:
-            least = max(least, rate * self.served / (self.served + ROUGH))
-            if last is not None and last.is_alone and last.served >= ISOLATED:
-                both = self.served + last.served
-                least = max(least, both / (self.seconds + last.seconds))
-        if self.was_held and self.is_short:
-            least = max(least, DEEPEST * rate)
-        if noise.ratio:
-            least = max(least, rate * (1.0 - min(0.5, 2.0 * noise.found)))
-        return least

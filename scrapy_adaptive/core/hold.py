@@ -17,18 +17,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .account import Account
-from .belief import ISOLATED, LOST, MARGIN, PRICE, Belief, Epoch
+from .belief import LOST, MARGIN, PRICE, Belief
 from .bracket import CLIMB, step
 from .caps import Caps
 from .ceiling import GAPS, SLOWEST
+from .epoch import ISOLATED, SETTLING, SHORTEST, Pain
 from .facts import Learned
 from .noise import LOOK, Look, Noise
 
 if TYPE_CHECKING:
+    from .epoch import Epoch
     from .facts import Permit, Recovery
-
-SHORTEST = 0.75
-"""Least seconds of a stage: 50/s is reached in about four, and limits of a second show."""
 
 DEEP = 0.12
 """Share that such cuts have taken in all, without help, from which the refusals may not be the
@@ -42,9 +41,6 @@ OUTLAST_MOST = 62.0
 
 AT_START = 2.0
 """Gaps of the accepted rate in the first silence of the start: it may be twice the limit."""
-
-SETTLING = 4.0
-"""Times the usual silence before a recheck while the rate itself is in doubt."""
 
 
 class Hold:
@@ -60,18 +56,13 @@ class Hold:
 
     __slots__ = (
         "_account",
-        "_busy",
         "_fallback",
         "_has_recovered",
         "_least_rate",
-        "_level",
         "_look",
+        "_pain",
         "_pardon",
-        "_passed",
         "_quiet",
-        "_refusals",
-        "_refused_at",
-        "_refused_rate",
         "_round_trip",
         "_since_pardon",
         "belief",
@@ -90,13 +81,7 @@ class Hold:
         self._quiet = 0.0
         """Seconds that a stage has to last: the longest silence met."""
         self._round_trip = 0.0
-        self._refusals = 0
-        self._refused_at = 0.0
-        self._refused_rate = 0.0
-        self._passed = 0
-        """Requests that had passed at that rate."""
-        self._busy = 0.0
-        self._level = 1
+        self._pain = Pain(0.0, start_rate, 1, 0, 0.0)
         self._has_recovered = False
         self._since_pardon = ISOLATED
         """Requests served since the last pardon."""
@@ -142,11 +127,11 @@ class Hold:
             return 0.0
         if not self.belief.lo:
             served = self._account.served
-            return AT_START * self._busy / served if served > 1 else 0.0
-        if self.belief.refutes_window(self._account.served, self._busy):
+            return AT_START * self._pain.busy / served if served > 1 else 0.0
+        if self.belief.refutes_window(self._account.served, self._pain.busy):
             return 0.0
         owed = self._account.served / self.belief.lo
-        return max(0.0, owed - self._busy - (now - self._refused_at))
+        return max(0.0, owed - self._pain.busy - (now - self._pain.at))
 
     @property
     def learned(self) -> Learned | None:
@@ -205,16 +190,12 @@ class Hold:
     def on_pain(self, now: float, permit: Permit, *, rate: float) -> None:
         """A congestion epoch begins; what it means is thought over when it ends."""
         self._pardon = self._remembered()
-        self._refused_rate = rate
-        self._refused_at = now
-        self._passed = self.belief.passed
-        self._refusals = 0
-        self._level = permit.level
-        self._busy = self._account.seconds(now, 1.0 / rate)
+        busy = self._account.seconds(now, 1.0 / rate)
+        self._pain = Pain(now, rate, permit.level, self.belief.passed, busy)
 
     def on_refused(self) -> None:
         """One more refusal of the present epoch."""
-        self._refusals += 1
+        self._pain.refusals += 1
 
     def on_recovered(self, now: float, recovery: Recovery) -> None:
         """Ask what explains the refusal, and go on by that."""
@@ -262,7 +243,7 @@ class Hold:
         self.belief.is_trial = False
         self.belief.cost = PRICE
         self.belief.outage = 0.0
-        self.belief.lift()
+        self.belief.acquit()
         self._move(now, self.belief.rate)
 
     # Up
@@ -290,7 +271,9 @@ class Hold:
         if rate >= LOST * belief.lost:
             belief.lost = 0.0
         if rate > belief.lo:
-            belief.before, belief.lo, belief.proof = belief.lo, rate, belief.passed
+            belief.before, belief.lo = belief.lo, rate
+        if rate >= belief.lo:
+            belief.proof = belief.passed
         if belief.passed >= KNOWN:
             belief.best = max(belief.best, rate)
         if rate >= belief.hi:
@@ -312,31 +295,12 @@ class Hold:
     # What a refusal is evidence of
 
     def _close(self, now: float, recovery: Recovery) -> Epoch:
-        belief = self.belief
-        outage = now - self._refused_at
-        seconds = self._busy + outage
-        least = self._account.served / seconds if seconds > 0.0 else 0.0
-        rate = max(self._refused_rate, min(belief.rate, least))
-        self._least_rate = max(self._account.served / (self._busy + recovery.waited), SLOWEST)
+        belief, served = self.belief, self._account.served
+        self._least_rate = max(served / (self._pain.busy + recovery.waited), SLOWEST)
         spacing, belief.spacing = belief.spacing, 0
         belief.series += spacing
-        is_short = not (recovery.tries or recovery.told) and recovery.waited <= max(
-            SHORTEST, SETTLING * GAPS / rate
-        )
-        return Epoch(
-            rate=rate,
-            least=least,
-            served=self._account.served,
-            seconds=seconds,
-            spacing=spacing,
-            passed=self._passed,
-            outage=outage,
-            span=seconds - recovery.waited,
-            refusals=self._refusals,
-            recovery=recovery,
-            is_short=is_short,
-            is_alone=is_short and self._refusals == 1,
-            was_held=rate <= belief.lo * (1.0 + 1e-9),
+        return self._pain.close(
+            now, recovery, served=served, spacing=spacing, rate=belief.rate, held=belief.lo
         )
 
     # Each takes the epoch for its own, and returns True, or leaves it to the next.
@@ -364,9 +328,9 @@ class Hold:
 
     def _as_cap(self, now: float, epoch: Epoch) -> bool:
         """It came where more were in flight than usual, once too often."""
-        if epoch.recovery.tries or not self.caps.on_epoch(self._level):
+        if epoch.recovery.tries or not self.caps.on_epoch(self._pain.level):
             return False
-        self.belief.lift()
+        self.belief.acquit()
         self._move(now, self.belief.rate)
         return True
 
@@ -393,9 +357,9 @@ class Hold:
             belief.lose()
         if belief.is_trial:
             belief.unit = 0.0
-        if belief.blames_before(epoch):
+        blames_before = belief.blames_before(epoch)
+        if blames_before:
             epoch = replace(epoch, rate=belief.lo, passed=belief.proof)
-            belief.lo, belief.before = belief.before, 0.0
         if epoch.was_held and not epoch.is_alone:
             belief.cuts = 0
         if epoch.was_held and epoch.is_alone and epoch.spacing >= ISOLATED:
@@ -403,9 +367,8 @@ class Hold:
             if belief.cut_share > DEEP or epoch.rate < LOST * belief.best:
                 self._begin_look(now, epoch)
                 return
-        if epoch.was_held or (belief.is_start and epoch.recovery.tries):
-            belief.lo = belief.before if belief.before < epoch.rate else 0.0
-            belief.before = 0.0
+        if blames_before or epoch.was_held or (belief.is_start and epoch.recovery.tries):
+            belief.fall_back(epoch.rate)
         belief.enclose(epoch, least, self.noise)
         rate = belief.window(epoch)
         belief.is_trial = rate is not None
@@ -442,7 +405,7 @@ class Hold:
         belief = self.belief
         if is_noise:
             self.noise.on_found(belief.cuts, belief.series)
-            belief.lift()
+            belief.acquit()
             self._move(now, belief.rate)
         else:
             belief = self.belief = self._fallback

@@ -381,6 +381,27 @@ class TestSteps:
         assert belief.lo == pytest.approx(0.99 / 2.2)
         assert belief.hi == rate
 
+    def test_a_rate_that_an_account_alone_speaks_for_takes_no_blame(self) -> None:
+        """10/s had passed on 60 pages; then it was refused, and 7/s is an account's."""
+        belief = Belief(10.0, lo=10.0, hi=40.0, is_start=False, stock=15.0, proof=60)
+        played = Played(10.0, belief)
+        played.serve(6)
+        played.refuse(others=2)
+        played.recover(0.3)
+        assert belief.lo < 10.0
+        assert belief.proof == 0
+        belief.rate = 9.0
+        played.refuse()
+        played.recover(0.3, 12.0)
+        assert belief.hi == 9.0
+
+    def test_what_was_not_the_rates_fault_tells_nothing_of_what_is_saved_up(self) -> None:
+        """A class of pages was to blame for all that was refused."""
+        played = settled()
+        played.hold.belief.stock = 15.0
+        played.hold.on_acquittal(played.now)
+        assert played.hold.belief.stock == math.inf
+
     def test_what_may_all_have_been_saved_up_puts_no_blame_on_the_rate_before(
         self, stepped: Played
     ) -> None:

@@ -1,0 +1,141 @@
+"""One congestion epoch, from its first refusal to the recovery, and what it tells of a rate.
+
+Laws
+----
+* Pain is gathered while the pause lasts; an epoch is what it came to, and is never changed.
+* Rates are requests a second, instants monotonic seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .ceiling import GAPS
+
+if TYPE_CHECKING:
+    from .facts import Recovery
+    from .noise import Noise
+
+ISOLATED = 30
+"""Requests served since the last refusal, from which a lone refusal stands in isolation."""
+
+DEEPEST = 0.5
+"""Share of a held rate that one epoch leaves at least, where a short silence ended it: a limit
+that fell further shows in the next."""
+
+ROUGH = 3.0
+"""Requests by which a short account may be off: two of its ends and one in flight."""
+
+SHORTEST = 0.75
+"""Least seconds of a stage: 50/s is reached in about four, and limits of a second show."""
+
+SETTLING = 4.0
+"""Times the usual silence before a recheck while the rate itself is in doubt."""
+
+
+@dataclass(slots=True)
+class Pain:
+    """The present congestion epoch, as far as it has come."""
+
+    at: float
+    """When its first refusal arrived."""
+    rate: float
+    """The rate in use then, 1/s."""
+    level: int
+    """Requests in flight when the first refused one left."""
+    passed: int
+    """Requests that had passed at that rate."""
+    busy: float
+    """Seconds from the recovery before to the refusal."""
+    refusals: int = 0
+
+    def close(
+        self,
+        now: float,
+        recovery: Recovery,
+        *,
+        served: int,
+        spacing: int,
+        rate: float,
+        held: float,
+    ) -> Epoch:
+        """What it came to.
+
+        Args:
+            served: requests since the recovery before.
+            spacing: requests served since the refusal before.
+            rate: the rate in use now, 1/s.
+            held: the highest rate that passed a stage, 1/s.
+        """
+        outage = now - self.at
+        seconds = self.busy + outage
+        least = served / seconds if seconds > 0.0 else 0.0
+        refused = max(self.rate, min(rate, least))
+        is_short = not (recovery.tries or recovery.told) and recovery.waited <= max(
+            SHORTEST, SETTLING * GAPS / refused
+        )
+        return Epoch(
+            rate=refused,
+            least=least,
+            served=served,
+            seconds=seconds,
+            spacing=spacing,
+            passed=self.passed,
+            outage=outage,
+            span=seconds - recovery.waited,
+            refusals=self.refusals,
+            recovery=recovery,
+            is_short=is_short,
+            is_alone=is_short and self.refusals == 1,
+            was_held=refused <= held * (1.0 + 1e-9),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One congestion epoch, from the refusal to the recovery."""
+
+    rate: float
+    """The rate that was refused, 1/s."""
+    least: float
+    """The rate that was served from recovery to recovery, 1/s: the limit is no less."""
+    served: int
+    """Requests served since the recovery before."""
+    seconds: float
+    """From that recovery to the present one."""
+    spacing: int
+    """Requests served since the refusal before."""
+    passed: int
+    """Those of them that show something of the rate that was refused."""
+    outage: float
+    """Seconds from the refusal to the recovery."""
+    span: float
+    """Seconds from the recovery before to the last probe that was refused."""
+    refusals: int
+    recovery: Recovery
+    is_short: bool
+    """Whether a silence of a few gaps ended it."""
+    is_alone: bool
+    """Whether it is short, and one request alone was refused."""
+    was_held: bool
+    """Whether the rate had passed a stage before."""
+
+    def allowed(self, noise: Noise, last: Epoch | None = None) -> float:
+        """A rate that the site allows, as likely as not; 1/s.
+
+        A short account after a long one is read together with it.
+        """
+        least, rate = self.least, self.rate
+        if not self.recovery.tries:  # a token came back in the first silence
+            least = max(least, 0.5 * min(rate, 1.0 / self.recovery.waited))
+        if self.is_alone and self.was_held and self.spacing < ISOLATED:
+            least = max(least, rate * self.served / (self.served + ROUGH))
+            if last is not None and last.is_alone and last.served >= ISOLATED:
+                both = self.served + last.served
+                least = max(least, both / (self.seconds + last.seconds))
+        if self.was_held and self.is_short:
+            least = max(least, DEEPEST * rate)
+        if noise.ratio:
+            least = max(least, rate * (1.0 - min(0.5, 2.0 * noise.found)))
+        return least
