@@ -97,6 +97,11 @@ def left_after_reading(hits: Sequence[Hit], done: Crawl, *, silence: float) -> l
     ]
 
 
+def when_left(hits: Sequence[Hit], done: Crawl) -> dict[Hit, float]:
+    """The instant at which the request of each hit left the crawler."""
+    return _instants(hits, done.stats[LEFT])
+
+
 def _refusals(hits: Sequence[Hit]) -> list[Hit]:
     return [hit for hit in hits if hit.status in REFUSAL_CODES]
 
@@ -104,7 +109,7 @@ def _refusals(hits: Sequence[Hit]) -> list[Hit]:
 def _notes(hits: Sequence[Hit], done: Crawl) -> tuple[dict[Hit, float], dict[Hit, float]]:
     """When the request of each hit left, and when the answer of each answered hit was read."""
     answered = [hit for hit in hits if hit.status]
-    return _instants(hits, done.stats[LEFT]), _instants(answered, done.stats[READ])
+    return when_left(hits, done), _instants(answered, done.stats[READ])
 
 
 def _instants(hits: Iterable[Hit], notes: Iterable[tuple[str, float]]) -> dict[Hit, float]:

@@ -1,7 +1,7 @@
 """What a pause stops, and for how long: one host, or with the global breaker all of them.
 
-Requests leave a tenth of a second or more apart, so that the order of events in the site's
-log does not hang on a machine's hiccups.
+Requests leave a tenth of a second or more apart, and none when a refusal arrives, so that the
+order of events in the site's log does not hang on a machine's hiccups.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ from typing import Any
 import pytest
 
 from docsite.hits import Hit
-from tests.acceptance.readings import LATEST, READ, READING
+from tests.acceptance.readings import LATEST, READ, READING, when_left
 from tests.crawling import Crawler, Reactor
 from tests.servers.origin import Answer, Origin, Visit, refusal
 from tests.spiders import UrlsSpider
-
-GRACE = 0.010
-"""Seconds after a refusal for what was on the wire."""
 
 IN_FLIGHT = 5
 
@@ -27,6 +24,8 @@ SLOW = 3.0
 """Seconds of a slow answer: more than the silence after the refusal."""
 
 REFUSING, HEALTHY = "127.1.0.1", "127.1.0.2"
+
+START_DELAY = 0.2
 
 COOLDOWN = 1.0
 
@@ -64,17 +63,20 @@ def test_no_request_starts_until_the_last_of_those_in_flight_at_a_trip_has_ended
 
 
 def two_hosts(visit: Visit) -> Answer:
-    """One host refuses its third page, once; the other serves all, each in 0.3 s."""
+    """One host refuses its third page, once; the other serves all, each in 0.3 s.
+
+    Both hosts' requests leave together; the refusal arrives half a gap later.
+    """
     refuses = visit.host.startswith(REFUSING) and visit.path == "/3"
     if refuses and visit.count == 1:
-        return refusal(retry_after=TOLD)
+        return refusal(retry_after=TOLD, delay=START_DELAY / 2)
     return Answer(delay=0.3)
 
 
 def crawl_two_hosts(
     origin: Callable[..., Origin], crawl: Crawler, reactor: Reactor = "asyncio", **settings: Any
-) -> tuple[list[Hit], Hit]:
-    """The hits of a crawl of both hosts, all of whose pages were got, and the refusal.
+) -> tuple[dict[Hit, float], Hit]:
+    """When the request of each hit left, in a crawl that got all pages, and the refusal.
 
     The refusal ends when the crawler has read it, which a busy machine does late.
     """
@@ -83,7 +85,7 @@ def crawl_two_hosts(
     healthy = [f"{site.url_at(HEALTHY)}/{n}" for n in range(16)]
     done = crawl(
         UrlsSpider,
-        {**READING, "ADAPTIVE_START_DELAY": 0.2, **settings},
+        {**READING, "ADAPTIVE_START_DELAY": START_DELAY, **settings},
         reactor=reactor,
         arguments={"urls": refusing + healthy},
     )
@@ -92,7 +94,7 @@ def crawl_two_hosts(
     (refused,) = (hit for hit in hits if hit.status == 429)
     read_at = min(at for url, at in done.stats[READ] if url == refusing[3])
     assert read_at <= refused.end + LATEST
-    return hits, replace(refused, end=max(refused.end, read_at))
+    return when_left(hits, done), replace(refused, end=max(refused.end, read_at))
 
 
 @pytest.mark.parametrize("reactor", ["asyncio", "select", "none"])
@@ -101,9 +103,8 @@ def test_with_one_slot_to_trip_it_the_global_breaker_stops_the_healthy_host_too(
 ) -> None:
     settings = {"ADAPTIVE_GLOBAL_TRIP_SLOTS": 1, "ADAPTIVE_GLOBAL_COOLDOWN": COOLDOWN}
     hits, refused = crawl_two_hosts(origin, crawl, reactor, **settings)
-    stopped_at = refused.end + GRACE
-    clear_at = max(hit.end for hit in hits if hit.start <= stopped_at)
-    after = [hit for hit in hits if hit.start > stopped_at]
+    clear_at = max(hit.end for hit, left_at in hits.items() if left_at <= refused.end)
+    after = [hit for hit, left_at in hits.items() if left_at > refused.end]
     assert any(hit.host.startswith(HEALTHY) for hit in after)
     assert [hit for hit in after if hit.start < clear_at + COOLDOWN] == []
 
@@ -113,6 +114,6 @@ def test_by_default_only_the_refusing_host_pauses(
     reactor: Reactor, origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
     hits, refused = crawl_two_hosts(origin, crawl, reactor)
-    meanwhile = [hit for hit in hits if refused.end + GRACE < hit.start < refused.end + TOLD]
+    meanwhile = [hit for hit in hits if refused.end < hit.start < refused.end + TOLD]
     assert {hit.host for hit in meanwhile} == {refused.host.replace(REFUSING, HEALTHY)}
     assert len(meanwhile) >= 3
