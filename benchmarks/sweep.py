@@ -27,7 +27,7 @@ from types import ModuleType
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row, crawl
 from benchmarks.tables import Table
-from scrapy_adaptive.core import account, belief, bracket, caps, epoch, hold, noise, slowness
+from scrapy_adaptive.core import account, belief, bracket, caps, epoch, hold, noise, runs, slowness
 
 WORSE_GOODPUT = 2.0
 """Points of goodput under the law as it is, from which a cell is marked."""
@@ -102,7 +102,7 @@ CONSTANTS = (
     *(Constant(name, belief, (hold,)) for name in ("PRICE", "MARGIN")),
     *(Constant(name, belief) for name in ("DEEPER", "ENOUGH", "UNLIKELY", "WIDEST_CLUSTER")),
     *(Constant(name, epoch, (hold,)) for name in ("ISOLATED", "SHORTEST", "SETTLING")),
-    Constant("ROUGH", epoch, (belief,)),
+    Constant("ROUGH", epoch, (runs,)),
     *(Constant(name, hold) for name in ("DEEP", "KNOWN", "OUTLAST_MOST", "AT_START")),
     Constant("LOST", belief, (hold,), is_multiple=True),
     Constant("DEEPEST", epoch, is_multiple=True),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from .bracket import FAR, FIRST_CLIMB, HOPE, LIFT, is_closed, search, stage
 from .ceiling import SLOWEST
-from .epoch import ROUGH
+from .runs import Run, between, saved_up
 
 if TYPE_CHECKING:
     from .epoch import Epoch
@@ -45,6 +45,9 @@ LOST = 0.75
 """Share of the best rate ever held under which the limit has fallen, or chance has misled: one cut
 is enough to ask, and a rate to hope for later."""
 
+MARKS = 30
+"""Stages whose begin is kept: rates that double get from 1/s to 1000/s in ten."""
+
 WIDEST_CLUSTER = 1.0
 """Most refusals beyond noise that the price counts. With 3 the crawl that met a chance cluster
 early stayed too low for most of an hour."""
@@ -58,8 +61,6 @@ class Belief:
     """The rate in use, 1/s."""
     lo: float = 0.0
     """The highest rate that passed a stage, 1/s; 0 while none has."""
-    proof: int = 0
-    """Requests that passed at `lo`; 0 where an account alone speaks for it."""
     before: float = 0.0
     """The one that passed before it, 1/s; 0 once that was fallen back to."""
     hi: float = math.inf
@@ -88,9 +89,12 @@ class Belief:
     """The instant since which this rate is in use."""
     served: int = 0
     """Requests served since the crawl began."""
-    stock: float = math.inf
-    """Requests that the site can have saved up at most, in a burst or a window: it had not served
-    more when it first refused."""
+    busy: float = 0.0
+    """Busy seconds until the last recovery."""
+    marks: tuple[Run, ...] = (Run(0, 0.0),)
+    """What had been served, and the busy seconds, when each of the last stages began."""
+    drained: tuple[Run, ...] = ()
+    """The runs that ended with the first refusal."""
     spacing: int = 0
     """Requests served since the last refusal."""
     shown: float = 0.0
@@ -111,11 +115,11 @@ class Belief:
     def fall_back(self, rate: float) -> None:
         """Believe no more than the rate that passed before, once, if it is slower than `rate`."""
         self.lo = self.before if self.before < rate else 0.0
-        self.before, self.proof = 0.0, 0
+        self.before = 0.0
 
     def acquit(self) -> None:
         """The refusals of late were not the rate's: what they taught of it is void."""
-        self.stock = math.inf
+        self.drained = ()
         self.last = None
         self.lift()
 
@@ -123,6 +127,21 @@ class Belief:
         """Void the lid: the limit may lie above it; the steps begin small."""
         self.hi = math.inf
         self.climb = FIRST_CLIMB / 2.0
+
+    def mark(self, seconds: float) -> None:
+        """A stage begins, so many busy seconds after the last recovery."""
+        self.marks = (*self.marks[1 - MARKS :], Run(self.served, self.busy + seconds))
+
+    def runs(self, epoch: Epoch) -> tuple[Run, ...]:
+        """What was served from the begin of each stage to the refusal, without the probe."""
+        pages, seconds = self.served - 1, self.busy - epoch.outage
+        return tuple(Run(pages - mark.pages, seconds - mark.seconds) for mark in self.marks)
+
+    @property
+    def stock(self) -> float:
+        """Requests that the site can have saved up at most, in a burst or a window: it had not
+        served more when it first refused."""
+        return saved_up(self.drained[:1], 0.0)
 
     @property
     def hurries(self) -> bool:
@@ -186,45 +205,43 @@ class Belief:
         least = min(epoch.rate, max(least, epoch.rate * (1.0 - 2.0 * depth)))
         return least * (1.0 + DEEPER - depth)
 
-    def shown_by_step(self, epoch: Epoch) -> float:
-        """A rate that a step shows to be allowed by being refused so late or so soon, 1/s.
+    def shown_by_gap(self, epoch: Epoch) -> float:
+        """A rate that a step shows to be allowed by being refused at once, 1/s; else 0.
 
-        Late: what it served beyond the limit was saved up. At once: the site saves up nothing,
-        so the silence that ended it is a gap that the site allows. In between it shows nothing: 0.
+        The site saves up nothing, so the silence that ended it is a gap that the site allows.
         """
-        if epoch.passed > self.stock:
-            return epoch.rate * (1.0 - self.stock / epoch.passed)
-        if epoch.passed or epoch.recovery.tries:
-            return 0.0
-        return 1.0 / epoch.recovery.waited
+        return 0.0 if epoch.passed or epoch.recovery.tries else 1.0 / epoch.recovery.waited
 
-    def blames_before(self, epoch: Epoch) -> bool:
-        """Whether a step was refused at once for what the rate before it had used up.
+    def limits(self, epoch: Epoch) -> tuple[float, float]:
+        """Between which rates the limit lies, if a step shows that; 1/s.
 
-        It takes a long silence again: where a short one is enough, the site saves up nothing.
+        It takes a silence before it in which the site saved up all it can.
         """
-        at_once = not (epoch.was_held or epoch.passed) and epoch.recovery.tries > 0
-        return at_once and self.proof > self.stock and not is_closed(self.lo, epoch.rate)
+        least, most = epoch.least, epoch.rate
+        was_full = self.outage * least >= saved_up(self.drained, least)
+        is_window = self.unit > 0.0 and not self.refutes_window(
+            epoch.served, epoch.seconds - epoch.outage
+        )
+        if epoch.was_held or is_window or not was_full:
+            return 0.0, most
+        return between(self.drained, self.runs(epoch), least=least, most=most)
 
     def refutes_window(self, served: int, seconds: float) -> bool:
         """Whether windows of `unit` would not have served so many in so many seconds."""
         return self.unit * (served - 2.0 * self.stock) > self.stock * seconds
 
-    def enclose(self, epoch: Epoch, least: float, noise: Noise) -> None:
+    def enclose(self, epoch: Epoch, least: float, noise: Noise, low: float = 0.0) -> None:
         """Close the bracket from above, and say what the next refusal will cost."""
         refusals = 1 if self.is_start else epoch.refusals
         if self.is_start:
-            self.stock = self.served + ROUGH
-        elif not epoch.was_held:
-            least = max(least, self.shown_by_step(epoch))
+            self.drained = self.runs(epoch)
+        self.marks = (Run(self.served, self.busy),)
         if not self.is_start:  # the first account may be a burst's
             is_known = epoch.rate >= UNLIKELY * self.shown
             self.shown = max(self.shown, epoch.least) if is_known else epoch.least
         self.hi = epoch.rate
         self.is_start = self.is_doubted = self.is_trial = False
-        shown = max(min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)
-        if shown > self.lo:
-            self.lo, self.proof = shown, 0
+        self.lo = max(self.lo, min(least, epoch.rate) * (1.0 - MARGIN), low, SLOWEST)
         self.cost = PRICE * (refusals + min(WIDEST_CLUSTER, max(0.0, noise.unexpected - 1.0)))
         self.outage = 0.0 if epoch.is_short else epoch.outage
         if not self.outage:

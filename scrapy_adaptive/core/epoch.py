@@ -25,7 +25,7 @@ DEEPEST = 0.5
 that fell further shows in the next."""
 
 ROUGH = 3.0
-"""Requests by which a short account may be off: two of its ends and one in flight."""
+"""Requests by which a short account, or a run, may be off: two of its ends and one in flight."""
 
 SHORTEST = 0.75
 """Least seconds of a stage: 50/s is reached in about four, and limits of a second show."""

@@ -200,6 +200,7 @@ class Hold:
     def on_recovered(self, now: float, recovery: Recovery) -> None:
         """Ask what explains the refusal, and go on by that."""
         epoch = self._close(now, recovery)
+        self._account.on_recovered(now)
         if recovery.tries:
             self._quiet = max(self._quiet, min(epoch.outage, OUTLAST_MOST))
         explained = (
@@ -213,7 +214,6 @@ class Hold:
         self._has_recovered = True
         if not explained:
             self._believe_rate(now, epoch)
-        self._account.on_recovered(now)
 
     def on_resumed(self, now: float) -> None:
         """A silence that cut nothing is over: it counts as time in which nothing was served."""
@@ -256,7 +256,8 @@ class Hold:
         least = max(1.0, belief.rate * max(SHORTEST, two_trips))
         if belief.hurries:
             return least
-        return max(2.0, least, belief.rate * self._quiet, belief.stage)
+        quiet = min(self._quiet, belief.unit or math.inf)
+        return max(2.0, least, belief.rate * quiet, belief.stage)
 
     def _go_up(self, now: float) -> None:
         belief = self.belief
@@ -272,8 +273,6 @@ class Hold:
             belief.lost = 0.0
         if rate > belief.lo:
             belief.before, belief.lo = belief.lo, rate
-        if rate >= belief.lo:
-            belief.proof = belief.passed
         if belief.passed >= KNOWN:
             belief.best = max(belief.best, rate)
         if rate >= belief.hi:
@@ -287,6 +286,7 @@ class Hold:
             self._begin_hope(now, hoped)
 
     def _move(self, now: float, rate: float) -> None:
+        self.belief.mark(self._account.seconds(now, 1.0 / self.belief.rate))
         self.belief.rate = max(SLOWEST, rate)
         self.belief.stage_at = now
         self.belief.passed = 0
@@ -299,9 +299,11 @@ class Hold:
         self._least_rate = max(served / (self._pain.busy + recovery.waited), SLOWEST)
         spacing, belief.spacing = belief.spacing, 0
         belief.series += spacing
-        return self._pain.close(
+        epoch = self._pain.close(
             now, recovery, served=served, spacing=spacing, rate=belief.rate, held=belief.lo
         )
+        belief.busy += epoch.seconds
+        return epoch
 
     # Each takes the epoch for its own, and returns True, or leaves it to the next.
 
@@ -357,9 +359,10 @@ class Hold:
             belief.lose()
         if belief.is_trial:
             belief.unit = 0.0
-        blames_before = belief.blames_before(epoch)
-        if blames_before:
-            epoch = replace(epoch, rate=belief.lo, passed=belief.proof)
+        low, high = belief.limits(epoch)
+        epoch = replace(epoch, rate=high)
+        if not epoch.was_held:
+            least = max(least, belief.shown_by_gap(epoch))
         if epoch.was_held and not epoch.is_alone:
             belief.cuts = 0
         if epoch.was_held and epoch.is_alone and epoch.spacing >= ISOLATED:
@@ -367,9 +370,9 @@ class Hold:
             if belief.cut_share > DEEP or epoch.rate < LOST * belief.best:
                 self._begin_look(now, epoch)
                 return
-        if blames_before or epoch.was_held or (belief.is_start and epoch.recovery.tries):
+        if high < belief.lo or epoch.was_held or (belief.is_start and epoch.recovery.tries):
             belief.fall_back(epoch.rate)
-        belief.enclose(epoch, least, self.noise)
+        belief.enclose(epoch, least, self.noise, low)
         rate = belief.window(epoch)
         belief.is_trial = rate is not None
         self._move(now, rate or belief.lo)

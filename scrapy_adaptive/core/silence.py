@@ -27,7 +27,7 @@ CREDIT = 2
 """Times in a row that a debt may be too short, and twice a debt too, before neither is believed any
 more."""
 
-LADDER = (12.0, 62.0, 1000.0, 3620.0)
+LADDER = (11.0, 62.0, 1000.0, 3620.0)
 """Seconds, just over 10 s, 1 min, 15 min and 1 h, with the time a window needs to turn."""
 
 JITTER_RATIO = 0.02

@@ -6,17 +6,20 @@ import math
 import sys
 from collections import deque
 from copy import copy
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_adaptive.core.belief import Belief
+from scrapy_adaptive.core.belief import MARKS, Belief
 from scrapy_adaptive.core.bracket import stage
 from scrapy_adaptive.core.ceiling import SLOWEST
 from scrapy_adaptive.core.facts import Permit, Recovery
 from scrapy_adaptive.core.hold import Hold
 from scrapy_adaptive.core.limits import Limits
+from scrapy_adaptive.core.runs import Run
 from scrapy_adaptive.core.slot import Slot
 from tests.core.virtual import STEADY, Virtual
 
@@ -352,22 +355,12 @@ class TestHeldRates:
 
 
 class TestSteps:
-    """What a refused step shows: by how much it passed before, or that nothing passed."""
-
-    def test_one_refused_late_was_mostly_allowed(self) -> None:
-        """Of 200 pages at 20/s at most 50 were saved up: 15/s are allowed, less a hundredth."""
-        belief = Belief(20.0, lo=10.0, hi=40.0, outage=100.0, is_start=False, stock=50.0)
-        played = Played(20.0, belief)
-        played.serve(200)
-        played.refuse()
-        played.recover(0.3, 12.0)
-        assert belief.lo == pytest.approx(0.99 * 15.0)
-        assert belief.hi == 20.0
+    """What a refused step shows, after a silence in which the site saved up all it can."""
 
     @pytest.fixture
     def stepped(self) -> Played:
         """A step up from .29/s: 9 pages passed it."""
-        played = Played(0.29, Belief(0.29, lo=0.15, hi=2.0, is_start=False, stock=4.0))
+        played = Played(0.29, Belief(0.29, lo=0.15, hi=2.0, is_start=False))
         played.serve(9)
         assert played.rate == pytest.approx(0.552, abs=1e-3)
         return played
@@ -381,68 +374,103 @@ class TestSteps:
         assert belief.lo == pytest.approx(0.99 / 2.2)
         assert belief.hi == rate
 
-    def test_a_rate_that_an_account_alone_speaks_for_takes_no_blame(self) -> None:
-        """10/s had passed on 60 pages; then it was refused, and 7/s is an account's."""
-        belief = Belief(10.0, lo=10.0, hi=40.0, is_start=False, stock=15.0, proof=60)
-        played = Played(10.0, belief)
-        played.serve(6)
-        played.refuse(others=2)
-        played.recover(0.3)
-        assert belief.lo < 10.0
-        assert belief.proof == 0
-        belief.rate = 9.0
-        played.refuse()
-        played.recover(0.3, 12.0)
-        assert belief.hi == 9.0
-
-    def test_what_was_not_the_rates_fault_tells_nothing_of_what_is_saved_up(self) -> None:
-        """A class of pages was to blame for all that was refused."""
-        played = settled()
-        played.hold.belief.stock = 15.0
-        played.hold.on_acquittal(played.now)
-        assert played.hold.belief.stock == math.inf
-
-    def test_what_may_all_have_been_saved_up_puts_no_blame_on_the_rate_before(
-        self, stepped: Played
-    ) -> None:
-        """The nine pages that passed it."""
-        stepped.hold.belief.stock = 9.0
-        stepped.refuse()
-        stepped.recover(2.2, 12.0)
-        assert stepped.hold.belief.lo == 0.29
-
-    def test_at_once_and_after_a_longer_silence_the_rate_before_it_is_to_blame(self) -> None:
-        """Of 60 pages that passed 10/s at most 15 were saved up: 7.5/s are allowed."""
-        belief = Belief(10.0, lo=5.0, hi=40.0, is_start=False, stock=15.0)
-        played = Played(10.0, belief)
-        played.serve(60, binding=False)
-        belief.passed = 59
-        played.serve(1)
-        assert belief.lo == 10.0 < played.rate
-        played.refuse()
-        played.recover(0.3, 12.0)
-        assert belief.hi == 10.0
-        assert belief.lo == pytest.approx(0.99 * 7.5)
-
-    def test_not_at_once_and_not_late_it_shows_nothing(self, stepped: Played) -> None:
-        """Two of four may have been saved up; what is served after the refusal does not count."""
+    def test_not_at_once_it_shows_no_gap(self, stepped: Played) -> None:
+        """What is served after the refusal does not count."""
         stepped.serve(2)
         stepped.refuse()
         stepped.serve(2, binding=False)
         stepped.recover(2.2)
         assert stepped.hold.belief.lo < 0.35
 
+    @pytest.fixture
+    def drained(self) -> Played:
+        """40 pages in 2 s were refused at first; so were 120 in 10 s, after 100 s of silence.
+
+        So does a site with 20 saved up and a limit of 10/s.
+        """
+        return Played(12.0, drained_once(12.0))
+
+    def test_by_how_much_two_runs_differ_encloses_the_limit(self, drained: Played) -> None:
+        """80 pages in just over 8 s, give or take three."""
+        drained.serve(120, binding=False)
+        drained.refuse(others=2)
+        drained.recover(0.25, 12.0)
+        belief = drained.hold.belief
+        assert belief.lo == pytest.approx(77.0 / (121.0 / 12.0 - 2.0))
+        assert belief.hi == pytest.approx(88.0 / (121.0 / 12.0 - 1.5))
+        assert drained.rate == belief.lo
+
+    def test_what_passed_before_may_have_been_refused_already(self, drained: Played) -> None:
+        """12/s passes its stage, and used up what was saved: the next step is refused at once."""
+        belief = drained.hold.belief
+        belief.outage = 10.0
+        while belief.lo < 12.0:
+            drained.serve(1)
+        assert drained.rate > 12.0
+        drained.refuse(others=2)
+        drained.recover(0.25, 12.0)
+        assert 9.0 < belief.lo < 10.0 < belief.hi < 11.0
+        assert belief.before == 0.0
+
+    @pytest.mark.parametrize(
+        "belief",
+        [
+            pytest.param({"outage": 0.0}, id="after a short silence"),
+            pytest.param({"drained": ()}, id="the first refusal is not known"),
+            pytest.param({"lo": 12.0}, id="a rate that is held"),
+            pytest.param({"unit": 10.0}, id="a window may explain it"),
+        ],
+    )
+    def test_it_shows_nothing(self, drained: Played, belief: dict[str, Any]) -> None:
+        drained.hold.belief = replace(drained.hold.belief, **belief)
+        drained.serve(120, binding=False)
+        drained.refuse(others=2)
+        drained.recover(0.25, 12.0)
+        assert drained.hold.belief.hi == 12.0
+
+    def test_what_no_window_would_have_served_is_no_windows(self, drained: Played) -> None:
+        """Two windows of 43, and the one of ten seconds that is over, are 129; 135 were served."""
+        drained.hold.belief.unit = 10.0
+        drained.serve(135, binding=False)
+        drained.refuse(others=2)
+        drained.recover(0.25, 12.0)
+        assert drained.hold.belief.hi < 12.0
+
+    def test_what_was_not_the_rates_fault_tells_nothing_of_what_is_saved_up(self) -> None:
+        """A class of pages was to blame for all that was refused."""
+        played = Played(12.0, drained_once(12.0))
+        played.hold.on_acquittal(played.now)
+        assert played.hold.belief.stock == math.inf
+
     def test_the_site_saves_up_no_more_than_it_served_when_it_first_refused(self) -> None:
-        """23 pages and the probe, and three for the ends of the account."""
+        """23 pages, and three for the ends of the account; less what the limit let through."""
         played = Played(1.0)
         played.serve(23)
         played.refuse(others=3)
         played.recover(0.25)
-        assert played.hold.belief.stock == 24 + 3
+        belief = played.hold.belief
+        assert belief.stock == 23 + 3
+        assert len(belief.drained) == 5, "begun at 1, 2, 4, 8 and 16/s"
+        assert [run.pages for run in belief.drained] == [23, 22, 20, 17, 11]
+        drained = belief.drained
         played.serve(5)
         played.refuse(others=3)
         played.recover(0.25)
-        assert played.hold.belief.stock == 24 + 3, "and learns no more later"
+        assert belief.drained == drained, "and learns no more later"
+
+    def test_few_stages_are_kept(self) -> None:
+        belief = Belief(1.0)
+        for number in range(10 * MARKS):
+            belief.served = number
+            belief.mark(1.0)
+        assert len(belief.marks) == MARKS
+        assert belief.marks[-1].pages == number
+
+
+def drained_once(rate: float) -> Belief:
+    """Of a site that had saved up 20 requests, with a limit of 10/s, and refuses for long."""
+    drained = (Run(40, 2.0), Run(35, 1.5))
+    return Belief(rate, lo=8.0, hi=40.0, outage=100.0, is_start=False, drained=drained)
 
 
 class TestSearch:
@@ -699,9 +727,10 @@ class TestDebt:
 
     def test_nothing_is_owed_where_no_window_would_have_served_so_many(self, owing: Played) -> None:
         """Two windows of 40, and the one of ten seconds that is over, are 120."""
-        owing.hold.belief.stock, owing.hold.belief.unit = 40.0, 10.0
+        belief = owing.hold.belief
+        belief.drained, belief.unit = (Run(37, 2.0),), 10.0
         assert owing.hold.debt(owing.now) == 0.0
-        owing.hold.belief.stock = 50.0
+        belief.drained = (Run(47, 2.0),)
         assert owing.hold.debt(owing.now) > 4.0
 
     def test_nothing_is_owed_where_refusals_are_noise(self, owing: Played) -> None:

@@ -1,0 +1,66 @@
+"""What two runs tell of a site that saves up requests at a limit."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_adaptive.core.runs import Run, between, saved_up
+
+LIMIT, BURST = 10.0, 20.0
+
+
+def run(rate: float, *, burst: float = BURST, limit: float = LIMIT) -> Run:
+    """All that such a site serves at a rate over its limit until it refuses."""
+    seconds = burst / (rate - limit)
+    return Run(int(rate * seconds), seconds)
+
+
+def test_what_is_saved_up_is_what_was_served_beyond_the_limit() -> None:
+    """Of 40 pages in 2 s the limit let 20 through; and three for the ends of the account."""
+    assert saved_up([run(20.0)], LIMIT) == BURST + 3.0
+
+
+def test_of_runs_that_end_together_the_one_that_says_most_counts() -> None:
+    """It served at 5/s for ten seconds before: nothing was used up by that."""
+    assert saved_up([Run(90, 12.0), run(20.0)], LIMIT) == BURST + 3.0
+
+
+def test_without_a_run_anything_may_be_saved_up() -> None:
+    assert saved_up([], LIMIT) == math.inf
+
+
+@given(
+    limit=st.floats(0.5, 100.0),
+    burst=st.floats(1.0, 200.0),
+    fast=st.floats(1.5, 4.0),
+    slow=st.floats(1.02, 1.4),
+    before=st.floats(0.1, 0.9),
+)
+def test_the_limit_lies_between(
+    limit: float, burst: float, fast: float, slow: float, before: float
+) -> None:
+    """One fast run, a slower one after some seconds under the limit, in which all was saved up."""
+    first = run(fast * limit, burst=burst, limit=limit)
+    second = run(slow * limit, burst=burst, limit=limit)
+    seconds = burst / (limit - before * limit)
+    longer = Run(second.pages + int(before * limit * seconds), second.seconds + seconds)
+    low, high = between([first], [longer, second], least=before * limit, most=slow * limit)
+    assert low < limit * (1.0 + 1e-9)
+    assert high > limit * (1.0 - 1e-9)
+
+
+def test_a_run_that_can_have_been_a_burst_says_nothing_of_the_limit() -> None:
+    """Nothing much is saved up: a page that is refused after three says little."""
+    low, high = between([Run(4, 0.1)], [Run(3, 0.25)], least=5.0, most=12.0)
+    assert (low, high) == (0.0, 12.0)
+
+
+def test_a_run_too_short_to_use_up_what_is_saved_did_not_begin_with_all_of_it() -> None:
+    """A step refused at once shows that the rate before it was over the limit already."""
+    before = run(12.0)
+    at_once = Run(before.pages + 1, before.seconds + 0.05), Run(1, 0.05)
+    low, high = between([run(30.0)], at_once, least=5.0, most=20.0)
+    assert low < LIMIT < high < 12.0
