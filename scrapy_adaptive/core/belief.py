@@ -138,6 +138,11 @@ class Belief:
         return tuple(Run(pages - mark.pages, seconds - mark.seconds) for mark in self.marks)
 
     @property
+    def seen(self) -> float:
+        """The best rate that the site was seen to allow, 1/s."""
+        return max(self.best, self.shown)
+
+    @property
     def stock(self) -> float:
         """Requests that the site can have saved up at most, in a burst or a window: it had not
         served more when it first refused."""

@@ -262,7 +262,7 @@ class Hold:
     def _go_up(self, now: float) -> None:
         belief = self.belief
         rate = belief.rate
-        self.noise.on_passed()
+        self.noise.on_held()
         belief.is_doubted = False
         if belief.hurries:
             self._move(now, 2.0 * rate)
@@ -363,11 +363,13 @@ class Hold:
         epoch = replace(epoch, rate=high)
         if not epoch.was_held:
             least = max(least, belief.shown_by_gap(epoch))
-        if epoch.was_held and not epoch.is_alone:
-            belief.cuts = 0
-        if epoch.was_held and epoch.is_alone and epoch.spacing >= ISOLATED:
+        if epoch.was_held:
+            self.noise.on_held()
+            belief.cuts = belief.cuts if epoch.is_alone else 0
+        is_slow = LOOK * epoch.rate <= belief.seen and not belief.unit
+        if (epoch.was_held or is_slow) and epoch.is_alone and epoch.spacing >= ISOLATED:
             least = belief.cut(epoch, least)
-            if belief.cut_share > DEEP or epoch.rate < LOST * belief.best:
+            if is_slow or belief.cut_share > DEEP:
                 self._begin_look(now, epoch)
                 return
         if high < belief.lo or epoch.was_held or (belief.is_start and epoch.recovery.tries):
@@ -390,9 +392,8 @@ class Hold:
 
     def _begin_look(self, now: float, epoch: Epoch) -> None:
         belief = self.belief
-        is_lost = epoch.rate < LOST * belief.best
-        rate = belief.best if is_lost else LOOK * epoch.rate
-        belief.best = epoch.rate
+        rate = max(LOOK * epoch.rate, belief.seen)
+        belief.best = belief.shown = epoch.rate
         self._fallback = copy(belief)
         self._fallback.lo = 0.0
         self._fallback.enclose(epoch, (1.0 - MARGIN) * epoch.rate, self.noise)

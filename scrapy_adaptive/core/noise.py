@@ -36,7 +36,7 @@ CLUSTER = 2.5
 FEWEST = 2
 """Refusals at one rate that may be a cluster."""
 
-GROWTH = 2.0
+GROWTH = 1.5
 """Times as much noise as a look has found is the most that is believed without another look."""
 
 GONE = 10.0
@@ -88,11 +88,11 @@ class Noise:
         """Share of the requests at the present rate that were refused."""
         return self._refused / max(1, self._refused + self._served)
 
-    def on_passed(self) -> None:
-        """A stage has passed: what was refused in it was noise.
+    def on_held(self) -> None:
+        """A stage has passed, or a held rate was refused: what was refused there was noise.
 
-        Some of it may have been the limit's; so noise never seems more than `GROWTH` times what
-        a look has found.
+        If stages that passed alone counted, noise would seem ever rarer than it is. Some of it may
+        have been the limit's; so it never seems more than `GROWTH` times what a look has found.
         """
         if self._hits:
             self._pages += self._served

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scrapy_adaptive.core.belief import MARKS, Belief
 from scrapy_adaptive.core.bracket import stage
 from scrapy_adaptive.core.ceiling import SLOWEST
+from scrapy_adaptive.core.epoch import ISOLATED
 from scrapy_adaptive.core.facts import Permit, Recovery
 from scrapy_adaptive.core.hold import Hold
 from scrapy_adaptive.core.limits import Limits
@@ -839,6 +840,56 @@ class TestNoise:
         assert slowest > 6.0
         assert played.rate > 10.0
         assert played.hold.noise.ratio == pytest.approx(0.01, rel=0.5)
+
+    @pytest.mark.parametrize(
+        "belief",
+        [
+            pytest.param({"shown": 10.0}, id="an account showed more"),
+            pytest.param({"best": 10.0}, id="more was held"),
+            pytest.param({"best": 10.0, "lo": 8.0}, id="it is a step"),
+        ],
+    )
+    def test_one_refusal_well_under_what_was_seen_to_be_allowed_is_looked_at(
+        self, belief: dict[str, Any]
+    ) -> None:
+        """A look would go no faster than that."""
+        played = settled(8.6, hi=9.0)
+        played.hold.belief = replace(played.hold.belief, **belief)
+        played.serve(ISOLATED)
+        played.refuse()
+        played.recover(0.25)
+        assert played.rate == 10.0
+        assert (played.hold.belief.best, played.hold.belief.shown) == (8.6, 8.6), "once"
+
+    @pytest.mark.parametrize(
+        ("belief", "count", "others"),
+        [
+            pytest.param({"shown": 9.8}, ISOLATED, 0, id="not well under"),
+            pytest.param({"shown": 10.0}, ISOLATED - 2, 0, id="not in isolation"),
+            pytest.param({"shown": 10.0}, ISOLATED, 1, id="not alone"),
+            pytest.param({"shown": 10.0, "unit": 60.0}, ISOLATED, 0, id="a window is short of it"),
+        ],
+    )
+    def test_other_refusals_there_are_not(
+        self, belief: dict[str, Any], count: int, others: int
+    ) -> None:
+        played = settled(8.6, hi=9.0)
+        played.hold.belief = replace(played.hold.belief, **belief)
+        played.serve(count)
+        played.refuse(others=others)
+        played.recover(0.25)
+        assert played.rate < 8.6
+
+    def test_what_a_held_rate_is_refused_counts_for_noise(self) -> None:
+        """Else it would seem ever rarer: what stages met that did not pass would be forgotten."""
+        played = settled()
+        played.hold.noise.on_found(2, 1000)
+        played.serve(100)
+        for _ in range(3):
+            played.refuse()
+            played.recover(0.25)
+        assert played.rate < 10.0
+        assert played.hold.noise.ratio == pytest.approx(0.003)
 
     def test_a_limit_that_sank_is_not_taken_for_noise(self) -> None:
         """From 10/s to 6/s: whatever comes faster is refused, and the law ends below it."""
