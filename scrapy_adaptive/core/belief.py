@@ -123,10 +123,10 @@ class Belief:
         self.last = None
         self.lift()
 
-    def lift(self) -> None:
-        """Void the lid: the limit may lie above it; the steps begin small."""
+    def lift(self, climb: float = FIRST_CLIMB) -> None:
+        """Void the lid: the limit may lie above it; the steps begin with that share."""
         self.hi = math.inf
-        self.climb = FIRST_CLIMB / 2.0
+        self.climb = climb / 2.0
 
     def mark(self, seconds: float) -> None:
         """A stage begins, so many busy seconds after the last recovery."""

@@ -24,8 +24,8 @@ DEEPEST = 0.5
 """Share of a held rate that one epoch leaves at least, where a short silence ended it: a limit
 that fell further shows in the next."""
 
-ROUGH = 3.0
-"""Requests by which a short account, or a run, may be off: two of its ends and one in flight."""
+ROUGH = 2.0
+"""Requests by which a short account, or a run, may be off: its two ends."""
 
 SHORTEST = 0.75
 """Least seconds of a stage: 50/s is reached in about four, and limits of a second show."""

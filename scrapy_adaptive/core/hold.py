@@ -256,8 +256,7 @@ class Hold:
         least = max(1.0, belief.rate * max(SHORTEST, two_trips))
         if belief.hurries:
             return least
-        quiet = min(self._quiet, belief.unit or math.inf)
-        return max(2.0, least, belief.rate * quiet, belief.stage)
+        return max(2.0, least, belief.rate * self._quiet, belief.stage)
 
     def _go_up(self, now: float) -> None:
         belief = self.belief
@@ -333,6 +332,7 @@ class Hold:
         if epoch.recovery.tries or not self.caps.on_epoch(self._pain.level):
             return False
         self.belief.acquit()
+        self.belief.lift(1.0)  # what is in flight binds now
         self._move(now, self.belief.rate)
         return True
 

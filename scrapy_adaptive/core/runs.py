@@ -34,7 +34,7 @@ def saved_up(drained: Sequence[Run], rate: float) -> float:
         drained: runs that end with the same refusal, one of which began with all saved up.
 
     >>> saved_up([Run(30, 10.0), Run(24, 1.0)], 2.0), saved_up([], 2.0)
-    (25.0, inf)
+    (24.0, inf)
     """
     if not drained:
         return math.inf
@@ -56,7 +56,7 @@ def between(
 
     >>> low, high = between([Run(40, 2.0)], [Run(120, 10.0)], least=5.0, most=12.0)
     >>> round(low, 2), round(high, 2)
-    (9.62, 10.38)
+    (9.75, 10.25)
     """
     excluded = [_drains(drained, run, -ROUGH) for run in runs]
     low = max((upto for above, upto in excluded if above <= least < upto), default=0.0)

@@ -19,13 +19,13 @@ def run(rate: float, *, burst: float = BURST, limit: float = LIMIT) -> Run:
 
 
 def test_what_is_saved_up_is_what_was_served_beyond_the_limit() -> None:
-    """Of 40 pages in 2 s the limit let 20 through; and three for the ends of the account."""
-    assert saved_up([run(20.0)], LIMIT) == BURST + 3.0
+    """Of 40 pages in 2 s the limit let 20 through; and two for the ends of the account."""
+    assert saved_up([run(20.0)], LIMIT) == BURST + 2.0
 
 
 def test_of_runs_that_end_together_the_one_that_says_most_counts() -> None:
     """It served at 5/s for ten seconds before: nothing was used up by that."""
-    assert saved_up([Run(90, 12.0), run(20.0)], LIMIT) == BURST + 3.0
+    assert saved_up([Run(90, 12.0), run(20.0)], LIMIT) == BURST + 2.0
 
 
 def test_without_a_run_anything_may_be_saved_up() -> None:
@@ -54,7 +54,7 @@ def test_the_limit_lies_between(
 
 def test_a_run_that_can_have_been_a_burst_says_nothing_of_the_limit() -> None:
     """Nothing much is saved up: a page that is refused after three says little."""
-    low, high = between([Run(4, 0.1)], [Run(3, 0.25)], least=5.0, most=12.0)
+    low, high = between([Run(4, 0.1)], [Run(3, 0.1)], least=5.0, most=12.0)
     assert (low, high) == (0.0, 12.0)
 
 
