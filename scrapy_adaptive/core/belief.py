@@ -45,6 +45,9 @@ LOST = 0.75
 """Share of the best rate ever held under which the limit has fallen, or chance has misled: one cut
 is enough to ask, and a rate to hope for later."""
 
+LATEST = 1.1
+"""Most times longer than asked for that gaps are taken to be: late timers, not idle times."""
+
 MARKS = 30
 """Stages whose begin is kept: rates that double get from 1/s to 1000/s in ten."""
 
@@ -93,6 +96,8 @@ class Belief:
     """Busy seconds until the last recovery."""
     marks: tuple[Run, ...] = (Run(0, 0.0),)
     """What had been served, and the busy seconds, when each of the last stages began."""
+    lateness: float = 1.0
+    """How many times longer than asked for the gaps of the last stage were."""
     drained: tuple[Run, ...] = ()
     """The runs that ended with the first refusal."""
     spacing: int = 0
@@ -131,6 +136,11 @@ class Belief:
     def mark(self, seconds: float) -> None:
         """A stage begins, so many busy seconds after the last recovery."""
         self.marks = (*self.marks[1 - MARKS :], Run(self.served, self.busy + seconds))
+
+    def time(self, seconds: float) -> None:
+        """The stage has passed, and took so long; if far too long, there was nothing to ask for."""
+        lateness = seconds * self.rate / max(1, self.passed)
+        self.lateness = lateness if 1.0 <= lateness <= LATEST else 1.0
 
     def runs(self, epoch: Epoch) -> tuple[Run, ...]:
         """What was served from the begin of each stage to the refusal, without the probe."""
@@ -220,7 +230,8 @@ class Belief:
     def limits(self, epoch: Epoch) -> tuple[float, float]:
         """Between which rates the limit lies, if a step shows that; 1/s.
 
-        It takes a silence before it in which the site saved up all it can.
+        It takes a silence before it in which the site saved up all it can. Runs tell how many
+        requests came; as each leaves a little late, a few more may be asked for.
         """
         least, most = epoch.least, epoch.rate
         was_full = self.outage * least >= saved_up(self.drained, least)
@@ -229,7 +240,8 @@ class Belief:
         )
         if epoch.was_held or is_window or not was_full:
             return 0.0, most
-        return between(self.drained, self.runs(epoch), least=least, most=most)
+        low, high = between(self.drained, self.runs(epoch), least=least, most=most)
+        return min(low * self.lateness, most), min(high * self.lateness, most)
 
     def refutes_window(self, served: int, seconds: float) -> bool:
         """Whether windows of `unit` would not have served so many in so many seconds."""

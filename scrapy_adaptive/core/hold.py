@@ -263,6 +263,7 @@ class Hold:
         rate = belief.rate
         self.noise.on_held()
         belief.is_doubted = False
+        belief.time(now - belief.stage_at - self._round_trip)
         if belief.hurries:
             self._move(now, 2.0 * rate)
             return

@@ -401,6 +401,28 @@ class TestSteps:
         assert belief.hi == pytest.approx(87.0 / (121.0 / 12.0 - 1.5))
         assert drained.rate == belief.lo
 
+    @pytest.mark.parametrize(("late", "found"), [(0.05, 1.05), (0.5, 1.0), (-0.5, 1.0)])
+    def test_a_stage_tells_how_late_requests_leave(
+        self, drained: Played, late: float, found: float
+    ) -> None:
+        """Where it took far longer than it should, there was nothing to ask for."""
+        belief = drained.hold.belief
+        belief.outage = 10.0
+        while belief.lo < 12.0:
+            drained.serve(1)
+            drained.now += late / 12.0
+        assert belief.lateness == pytest.approx(found, abs=0.01)
+
+    def test_as_they_leave_late_more_may_be_asked_for(self, drained: Played) -> None:
+        """A twentieth more than came."""
+        drained.hold.belief.lateness = 1.05
+        drained.serve(120, binding=False)
+        drained.refuse(others=2)
+        drained.recover(0.25, 12.0)
+        belief = drained.hold.belief
+        assert belief.lo == pytest.approx(1.05 * 78.0 / (121.0 / 12.0 - 2.0))
+        assert belief.hi == pytest.approx(1.05 * 87.0 / (121.0 / 12.0 - 1.5))
+
     def test_what_passed_before_may_have_been_refused_already(self, drained: Played) -> None:
         """12/s passes its stage, and used up what was saved: the next step is refused soon."""
         belief = drained.hold.belief
@@ -472,7 +494,9 @@ class TestSteps:
 def drained_once(rate: float) -> Belief:
     """Of a site that had saved up 20 requests, with a limit of 10/s, and refuses for long."""
     drained = (Run(40, 2.0), Run(35, 1.5))
-    return Belief(rate, lo=8.0, hi=40.0, outage=100.0, is_start=False, drained=drained)
+    return Belief(
+        rate, lo=8.0, hi=40.0, outage=100.0, stage_at=0.0, is_start=False, drained=drained
+    )
 
 
 class TestSearch:
