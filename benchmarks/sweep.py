@@ -105,6 +105,7 @@ CONSTANTS = (
     Constant("ROUGH", epoch, (runs,)),
     *(Constant(name, hold) for name in ("DEEP", "KNOWN", "OUTLAST_MOST", "AT_START")),
     Constant("LOST", belief, (hold,), is_multiple=True),
+    Constant("LATEST", belief, is_multiple=True),
     Constant("DEEPEST", epoch, is_multiple=True),
     Constant("LOOK", noise, (hold,), is_multiple=True),
     *(
