@@ -362,7 +362,7 @@ class Hold:
             belief.unit = 0.0
         low, high = belief.limits(epoch)
         epoch = replace(epoch, rate=high)
-        if not epoch.was_held:
+        if not (epoch.was_held or belief.is_start):
             least = max(least, belief.shown_by_gap(epoch))
         if epoch.was_held:
             self.noise.on_held()

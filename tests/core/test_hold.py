@@ -375,6 +375,14 @@ class TestSteps:
         assert belief.lo == pytest.approx(0.99 / 2.2)
         assert belief.hi == rate
 
+    def test_at_the_start_it_shows_none(self) -> None:
+        """The stage before may have used up a burst: two pages in .25 + .2 s are what counts."""
+        played = Played(8.0, Belief(8.0, is_doubted=True))
+        played.serve(1, binding=False)
+        played.refuse()
+        played.recover(0.2)
+        assert played.hold.belief.lo == pytest.approx(0.99 * 2.0 / 0.45)
+
     def test_not_at_once_it_shows_no_gap(self, stepped: Played) -> None:
         """What is served after the refusal does not count."""
         stepped.serve(2)
