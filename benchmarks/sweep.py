@@ -100,7 +100,7 @@ CONSTANTS = (
     Constant("FAR", bracket, (belief,)),
     Constant("FIRST_CLIMB", bracket, (belief,)),
     *(Constant(name, belief, (hold,)) for name in ("PRICE", "MARGIN")),
-    *(Constant(name, belief) for name in ("DEEPER", "ENOUGH", "UNLIKELY", "WIDEST_CLUSTER")),
+    *(Constant(name, belief) for name in ("DEEPER", "ENOUGH", "UNLIKELY")),
     *(Constant(name, epoch, (hold,)) for name in ("ISOLATED", "SHORTEST", "SETTLING")),
     Constant("ROUGH", epoch, (runs,)),
     *(Constant(name, hold) for name in ("DEEP", "KNOWN", "OUTLAST_MOST", "AT_START")),
@@ -117,7 +117,7 @@ CONSTANTS = (
             "IS_NOISE",
             "CLUSTER",
             "FEWEST",
-            "GROWTH",
+            "DEVIATIONS",
             "GONE",
         )
     ),

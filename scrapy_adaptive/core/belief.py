@@ -25,8 +25,8 @@ PRICE = 8.0
 stands still."""
 
 MARGIN = 0.01
-"""Share by which the held rate stays under what the account says: an account of a hundred pages
-is off by one."""
+"""Most share by which the held rate stays under what the account says: an account of a hundred
+pages is off by one."""
 
 DEEPER = 0.01
 """First cut, as a share, of a held rate that is refused in isolation; each next is twice it."""
@@ -50,10 +50,6 @@ LATEST = 1.1
 
 MARKS = 30
 """Stages whose begin is kept: rates that double get from 1/s to 1000/s in ten."""
-
-WIDEST_CLUSTER = 1.0
-"""Most refusals beyond noise that the price counts. With 3 the crawl that met a chance cluster
-early stayed too low for most of an hour."""
 
 
 @dataclass(slots=True)
@@ -97,7 +93,13 @@ class Belief:
     marks: tuple[Run, ...] = (Run(0, 0.0),)
     """What had been served, and the busy seconds, when each of the last stages began."""
     lateness: float = 1.0
-    """How many times longer than asked for the gaps of the last stage were."""
+    """How many times longer than asked for the gaps of the last long stage were."""
+    rested: float = 0.0
+    """Seconds of the silence before the last recovery: what the site saved up in them may have
+    been served since."""
+    emptied: Run | None = None
+    """What had been served, and the busy seconds, at the last refusal that the rate was blamed
+    for; None while there was none."""
     drained: tuple[Run, ...] = ()
     """The runs that ended with the first refusal."""
     spacing: int = 0
@@ -125,7 +127,7 @@ class Belief:
     def acquit(self) -> None:
         """The refusals of late were not the rate's: what they taught of it is void."""
         self.drained = ()
-        self.last = None
+        self.emptied = self.last = None
         self.lift()
 
     def lift(self, climb: float = FIRST_CLIMB) -> None:
@@ -134,7 +136,7 @@ class Belief:
         self.climb = climb / 2.0
 
     def mark(self, seconds: float) -> None:
-        """A stage begins, so many busy seconds after the last recovery."""
+        """A stage begins, or a silence is over, so many busy seconds after the last recovery."""
         self.marks = (*self.marks[1 - MARKS :], Run(self.served, self.busy + seconds))
 
     def time(self, seconds: float) -> None:
@@ -228,20 +230,40 @@ class Belief:
         return 0.0 if epoch.passed or epoch.recovery.tries else 1.0 / epoch.recovery.waited
 
     def limits(self, epoch: Epoch) -> tuple[float, float]:
-        """Between which rates the limit lies, if a step shows that; 1/s.
+        """Between which rates the limit lies, if runs show that of a step; 1/s.
 
-        It takes a silence before it in which the site saved up all it can. Runs tell how many
-        requests came; as each leaves a little late, a few more may be asked for.
+        The lower one is believed after a silence in which the site saved up all it can; else only
+        where the held rate is shown to be too high, and then it is taken half-way. Runs tell how
+        many requests came; as each leaves a little late, a few more may be asked for.
         """
         least, most = epoch.least, epoch.rate
+        emptied = self.since(epoch)
         was_full = self.outage * least >= saved_up(self.drained, least)
         is_window = self.unit > 0.0 and not self.refutes_window(
             epoch.served, epoch.seconds - epoch.outage
         )
-        if epoch.was_held or is_window or not was_full:
+        if epoch.was_held or is_window or not (was_full or emptied):
             return 0.0, most
-        low, high = between(self.drained, self.runs(epoch), least=least, most=most)
-        return min(low * self.lateness, most), min(high * self.lateness, most)
+        low, high = (
+            min(self.lateness * limit, most)
+            for limit in between(
+                self.drained, self.runs(epoch), least=least, most=most, emptied=emptied
+            )
+        )
+        if not was_full:
+            low = math.sqrt(low * high) if low < high < self.lo else 0.0
+        return low, high
+
+    def since(self, epoch: Epoch) -> Run | None:
+        """What was served from the last refusal to the present one, where the site saves up in a
+        silence; None where it may be a window that turns in one, or marks are missing."""
+        emptied, last = self.emptied, self.last
+        if emptied is None or last is None or self.marks[0].pages > emptied.pages + 1:
+            return None
+        now = self.busy - epoch.recovery.waited
+        run = Run(self.served - 1 - emptied.pages, now - emptied.seconds)
+        is_short = epoch.is_short and last.is_short
+        return run if is_short or 2.0 * run.pages < self.stock else None
 
     def refutes_window(self, served: int, seconds: float) -> bool:
         """Whether windows of `unit` would not have served so many in so many seconds."""
@@ -253,13 +275,15 @@ class Belief:
         if self.is_start:
             self.drained = self.runs(epoch)
         self.marks = (Run(self.served, self.busy),)
+        self.emptied = Run(self.served - 1, self.busy - epoch.recovery.waited)
         if not self.is_start:  # the first account may be a burst's
             is_known = epoch.rate >= UNLIKELY * self.shown
             self.shown = max(self.shown, epoch.least) if is_known else epoch.least
         self.hi = epoch.rate
         self.is_start = self.is_doubted = self.is_trial = False
-        self.lo = max(self.lo, min(least, epoch.rate) * (1.0 - MARGIN), low, SLOWEST)
-        self.cost = PRICE * (refusals + min(WIDEST_CLUSTER, max(0.0, noise.unexpected - 1.0)))
+        margin = MARGIN if epoch.was_held else min(MARGIN, 1.0 / epoch.served)
+        self.lo = max(self.lo, min(least, epoch.rate) * (1.0 - margin), low, SLOWEST)
+        self.cost = PRICE * (refusals + max(0.0, noise.unexpected - 1.0))
         self.outage = 0.0 if epoch.is_short else epoch.outage
         if not self.outage:
             self.cost = max(self.cost, self.lo * epoch.outage)

@@ -59,6 +59,7 @@ class Pain:
         spacing: int,
         rate: float,
         held: float,
+        rested: float,
     ) -> Epoch:
         """What it came to.
 
@@ -67,10 +68,12 @@ class Pain:
             spacing: requests served since the refusal before.
             rate: the rate in use now, 1/s.
             held: the highest rate that passed a stage, 1/s.
+            rested: seconds of silence before that recovery whose savings may have been served.
         """
         outage = now - self.at
         seconds = self.busy + outage
-        least = served / seconds if seconds > 0.0 else 0.0
+        seconds_saved = seconds + max(0.0, rested - recovery.waited)
+        least = served / seconds_saved if seconds_saved > 0.0 else 0.0
         refused = max(self.rate, min(rate, least))
         is_short = not (recovery.tries or recovery.told) and recovery.waited <= max(
             SHORTEST, SETTLING * GAPS / refused
@@ -99,7 +102,8 @@ class Epoch:
     rate: float
     """The rate that was refused, 1/s."""
     least: float
-    """The rate that was served from recovery to recovery, 1/s: the limit is no less."""
+    """The rate that was served from recovery to recovery, or from refusal to refusal where that is
+    slower, 1/s: the limit is no less."""
     served: int
     """Requests served since the recovery before."""
     seconds: float

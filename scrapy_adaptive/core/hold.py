@@ -214,9 +214,11 @@ class Hold:
         self._has_recovered = True
         if not explained:
             self._believe_rate(now, epoch)
+        self.belief.mark(0.0)
 
     def on_resumed(self, now: float) -> None:
         """A silence that cut nothing is over: it counts as time in which nothing was served."""
+        self.belief.mark(self._account.seconds(now, 1.0 / self.belief.rate))
 
     def on_pardon(self, now: float) -> None:
         """The last epoch was a broken page's fault: go on as before."""
@@ -263,7 +265,8 @@ class Hold:
         rate = belief.rate
         self.noise.on_held()
         belief.is_doubted = False
-        belief.time(now - belief.stage_at - self._round_trip)
+        if belief.passed >= KNOWN:
+            belief.time(now - belief.stage_at - self._round_trip)
         if belief.hurries:
             self._move(now, 2.0 * rate)
             return
@@ -300,8 +303,15 @@ class Hold:
         spacing, belief.spacing = belief.spacing, 0
         belief.series += spacing
         epoch = self._pain.close(
-            now, recovery, served=served, spacing=spacing, rate=belief.rate, held=belief.lo
+            now,
+            recovery,
+            served=served,
+            spacing=spacing,
+            rate=belief.rate,
+            held=belief.lo,
+            rested=0.0 if belief.unit else belief.rested,
         )
+        belief.rested = 0.0 if recovery.told else recovery.waited
         belief.busy += epoch.seconds
         return epoch
 
@@ -355,12 +365,12 @@ class Hold:
     def _believe_rate(self, now: float, epoch: Epoch) -> None:
         belief = self.belief
         least = epoch.allowed(self.noise, belief.last)
-        belief.last = epoch
         if epoch.rate < LOST * belief.best and belief.lost != belief.best:
             belief.lose()
         if belief.is_trial:
             belief.unit = 0.0
         low, high = belief.limits(epoch)
+        belief.last = epoch
         epoch = replace(epoch, rate=high)
         if not (epoch.was_held or belief.is_start):
             least = max(least, belief.shown_by_gap(epoch))

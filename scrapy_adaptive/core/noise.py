@@ -36,8 +36,8 @@ CLUSTER = 2.5
 FEWEST = 2
 """Refusals at one rate that may be a cluster."""
 
-GROWTH = 1.5
-"""Times as much noise as a look has found is the most that is believed without another look."""
+DEVIATIONS = 2.0
+"""Standard deviations of what was counted by which noise may be more common than it seemed."""
 
 GONE = 10.0
 """Spacings without a refusal after which noise is forgotten."""
@@ -79,6 +79,11 @@ class Noise:
         return self._refused < FEWEST or excess(self._refused, expected) <= CLUSTER
 
     @property
+    def _upto(self) -> float:
+        """Most that noise is likely to be, as a share, by what was counted of it."""
+        return (self._hits + DEVIATIONS * math.sqrt(self._hits)) / self._pages
+
+    @property
     def unexpected(self) -> float:
         """Refusals at the present rate beyond those that noise explains."""
         return max(0.0, self._refused - self.ratio * self._served)
@@ -92,11 +97,12 @@ class Noise:
         """A stage has passed, or a held rate was refused: what was refused there was noise.
 
         If stages that passed alone counted, noise would seem ever rarer than it is. Some of it may
-        have been the limit's; so it never seems more than `GROWTH` times what a look has found.
+        have been the limit's; so it never seems more than what was counted before allows.
         """
         if self._hits:
             self._pages += self._served
             self._hits = min(self._hits + self._refused, self._most * self._pages)
+            self._most = min(self._most, self._upto)
 
     def on_rate(self) -> None:
         """The rate changes: refusals are counted anew."""
@@ -106,7 +112,7 @@ class Noise:
         """A look has shown that so many of so many requests were refused by chance."""
         self._hits = float(hits)
         self._pages = max(float(pages), hits / MOST)
-        self._most = GROWTH * self.ratio
+        self._most = min(MOST, self._upto)
         self._refused = self._served = 0
 
 

@@ -7,6 +7,8 @@ Laws
 * So two such runs differ by just what it let through in the time by which they differ.
 * Which run began with all saved up need not be known: of several that end together it is the one
   that says most.
+* From one refusal to the next it saves up what it does not serve, as far as it can; so a limit that
+  explains the second refusal leaves nothing of that, or nothing of all saved up before some run.
 """
 
 from __future__ import annotations
@@ -42,25 +44,39 @@ def saved_up(drained: Sequence[Run], rate: float) -> float:
 
 
 def between(
-    drained: Sequence[Run], runs: Sequence[Run], *, least: float, most: float
+    drained: Sequence[Run],
+    runs: Sequence[Run],
+    *,
+    least: float,
+    most: float,
+    emptied: Run | None = None,
 ) -> tuple[float, float]:
     """Between which rates the limit lies, 1/s: (low, high); low is 0 where that shows nothing.
 
     Args:
         drained: runs that end with the same refusal, one of which began with all saved up.
-        runs: others, of which the same holds.
+        runs: others; if any began with all saved up, it is among them.
         least: a rate that is allowed, 1/s.
         most: one that is refused, 1/s.
+        emptied: what was served since a refusal, if one of `runs` began whenever most was saved up
+            since.
 
     A site that had saved up 20 requests, with a limit of 10/s:
 
     >>> low, high = between([Run(40, 2.0)], [Run(120, 10.0)], least=5.0, most=12.0)
     >>> round(low, 2), round(high, 2)
     (9.75, 10.25)
+
+    It was found empty, and again 50 s later:
+
+    >>> between([Run(40, 2.0)], [Run(30, 2.0)], least=5.0, most=15.0, emptied=Run(500, 50.0))[1]
+    10.04
     """
     excluded = [_drains(drained, run, -ROUGH) for run in runs]
     low = max((upto for above, upto in excluded if above <= least < upto), default=0.0)
     possible = [_drains(drained, run, ROUGH) for run in runs]
+    if emptied is not None:
+        possible.append((0.0, (emptied.pages + ROUGH) / emptied.seconds))
     floor = max(low, least)
     high = max((upto for above, upto in possible if above < most and floor < upto), default=most)
     return low, min(high, most)

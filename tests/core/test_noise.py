@@ -99,15 +99,32 @@ class TestEstimate:
         noise.on_rate()
         assert noise.ratio == pytest.approx(0.005)
 
-    def test_it_never_seems_half_as_much_again_as_a_look_has_found(self, noise: Noise) -> None:
-        """13 in 1000 at a rate just over a limit, of which 8 may be the limit's."""
+    def test_it_never_seems_more_than_what_was_counted_before_allows(self, noise: Noise) -> None:
+        """13 in 1000 at a rate just over a limit, of which 8 may be the limit's. The four that
+        were counted may as well have been eight: 4 + 2 √4."""
         for _ in range(20):
             served(noise, 1000)
             for _ in range(13):
                 noise.on_refused()
             noise.on_held()
             noise.on_rate()
-        assert noise.ratio == pytest.approx(0.0075)
+        assert noise.ratio == pytest.approx(0.01)
+
+    def test_the_more_was_counted_the_less_more_it_may_be(self, noise: Noise) -> None:
+        """36 of 7200 at slower rates: 36 + 2 √36 are the most of as many, then."""
+        for _ in range(8):
+            served(noise, 800)
+            for _ in range(4):
+                noise.on_refused()
+            noise.on_held()
+            noise.on_rate()
+        for _ in range(50):
+            served(noise, 1000)
+            for _ in range(13):
+                noise.on_refused()
+            noise.on_held()
+            noise.on_rate()
+        assert noise.ratio == pytest.approx(48 / 7200)
 
     def test_ten_spacings_without_a_refusal_and_noise_is_forgotten(self, noise: Noise) -> None:
         """One in 200: 2000 pages are not enough, one more is."""
