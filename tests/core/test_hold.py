@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scrapy_adaptive.core.belief import MARKS, Belief
 from scrapy_adaptive.core.bracket import stage
 from scrapy_adaptive.core.ceiling import SLOWEST
-from scrapy_adaptive.core.epoch import ISOLATED
+from scrapy_adaptive.core.epoch import ISOLATED, Epoch, Pain
 from scrapy_adaptive.core.facts import Permit, Recovery
 from scrapy_adaptive.core.hold import Hold
 from scrapy_adaptive.core.limits import Limits
@@ -422,6 +422,14 @@ class TestSteps:
             drained.now += late / 12.0
         assert belief.lateness == pytest.approx(found, abs=0.01)
 
+    def test_a_short_stage_tells_nothing_of_that(self) -> None:
+        """A page is two in a hundred of fifty: the next may just not have been due."""
+        played = Played(12.0, Belief(12.0, lo=8.0, hi=40.0, stage_at=0.0, is_start=False))
+        while played.rate == 12.0:
+            played.serve(1)
+            played.now += 0.05 / 12.0
+        assert played.hold.belief.lateness == 1.0
+
     def test_as_they_leave_late_more_may_be_asked_for(self, drained: Played) -> None:
         """A twentieth more than came."""
         drained.hold.belief.lateness = 1.05
@@ -491,6 +499,98 @@ class TestSteps:
         played.recover(0.25)
         assert belief.drained == drained, "and learns no more later"
 
+    def test_a_limit_behind_a_burst_is_known_with_the_next_refusal(self) -> None:
+        """104 pages at the start. In the 21 s since, 49: no limit over 51 / 21 refuses then."""
+        played = Played(5.0, emptied())
+        played.serve(48, binding=False)
+        played.refuse()
+        played.recover(0.25, 11.0)
+        belief = played.hold.belief
+        assert belief.hi == pytest.approx((49 + 2) / (11.0 + 49 / 5.0 + 0.25))
+        assert belief.lo < belief.hi
+        assert played.rate == belief.lo, "what passed before had passed on what was saved up"
+
+    @pytest.mark.parametrize(
+        ("belief", "count"),
+        [
+            pytest.param({"emptied": None}, 48, id="no refusal was believed before"),
+            pytest.param({"marks": (Run(130, 30.0),)}, 48, id="marks are missing since"),
+            pytest.param({"last": None}, 48, id="nothing is known of the one before"),
+            pytest.param({}, 60, id="a window of half the burst may have turned in the silence"),
+        ],
+    )
+    def test_between_refusals_it_shows_nothing(self, belief: dict[str, Any], count: int) -> None:
+        played = Played(5.0, replace(emptied(), **belief))
+        played.serve(count, binding=False)
+        played.refuse()
+        played.recover(0.25, 11.0)
+        assert played.hold.belief.hi == 5.0
+
+    def test_after_two_short_silences_however_much_was_served(self) -> None:
+        """Nothing turns in those. 299 pages, a lone refusal at each end: just over 4.8/s."""
+        played = Played(4.8, Belief(4.8, lo=4.7, hi=9.0, is_start=False, drained=(Run(24, 2.0),)))
+        for _ in range(2):
+            played.serve(299, binding=False)
+            played.hold.belief.lo = 4.7
+            played.hold._move(played.now, 6.0)
+            played.refuse()
+            played.recover(0.25)
+        assert played.hold.belief.hi < 5.0
+
+    def test_what_a_silence_saved_up_counts_for_what_was_served_after_it(self) -> None:
+        """12 pages in 3 s: after a silence of 11 s they are no 4/s, but at most 12 in 14 s."""
+        played = Played(4.0)
+        played.serve(1)
+        played.refuse(others=2)
+        played.recover(0.25, 11.0)
+        played.hold._move(played.now, 4.0)
+        played.serve(10, binding=False)
+        played.refuse()
+        played.recover(0.25)
+        assert played.hold.belief.shown == pytest.approx(11 / (11 / 4.0 + 11.0))
+
+    def test_silences_are_kept_like_stages(self) -> None:
+        """A site may have saved up all it can by the end of one."""
+        played = settled()
+        played.serve(10)
+        played.now += 2.0
+        played.hold.on_resumed(played.now)
+        pages, seconds = played.hold.belief.marks[-1]
+        assert (pages, seconds) == (10, pytest.approx(2.0))
+        played.hold.noise.on_found(2, 100)
+        played.serve(40)
+        played.refuse()
+        played.recover(0.3)
+        assert played.hold.belief.marks[-1].pages == 51, "of a refusal that noise explains too"
+
+    def test_where_it_passed_on_what_was_saved_up_it_goes_on_halfway(self) -> None:
+        """A limit of 2/s, and five saved up while 20 were served at 1/s: 50 at 2.1/s, 13 at 2.5/s
+        were served of those."""
+        played = Played(1.0, Belief(1.0, lo=0.5, hi=4.0, is_start=False, drained=(Run(9, 2.0),)))
+        belief = played.hold.belief
+        belief.emptied, belief.last = Run(0, 0.0), short_epoch()
+        played.serve(20, binding=False)
+        played.hold._move(played.now, 2.1)
+        played.serve(50, binding=False)
+        belief.before, belief.lo = 1.0, 2.1
+        played.hold._move(played.now, 2.5)
+        played.serve(13)
+        played.refuse()
+        played.recover(0.5)
+        seconds = 50 / 2.1 + 14 / 2.5 - 2.0
+        low, high = (63 - 2 - 9) / seconds, (63 + 2 - 9) / seconds
+        assert belief.hi == pytest.approx(high)
+        assert belief.lo == pytest.approx(math.sqrt(low * high))
+
+    def test_a_long_account_is_off_by_one_page(self) -> None:
+        """Ten a second for 40 s and a silence of .25: a page less, not four."""
+        played = Played(10.0, Belief(10.0, lo=9.0, hi=20.0, is_start=False))
+        played.serve(400, binding=False)
+        played.refuse()
+        played.recover(0.25)
+        account = 401 / (40.1 + 0.25)
+        assert played.hold.belief.lo == pytest.approx(account * (1.0 - 1.0 / 401))
+
     def test_few_stages_are_kept(self) -> None:
         belief = Belief(1.0)
         for number in range(10 * MARKS):
@@ -505,6 +605,31 @@ def drained_once(rate: float) -> Belief:
     drained = (Run(40, 2.0), Run(35, 1.5))
     return Belief(
         rate, lo=8.0, hi=40.0, outage=100.0, stage_at=0.0, is_start=False, drained=drained
+    )
+
+
+def short_epoch() -> Epoch:
+    """One refusal, and a silence of a quarter second."""
+    recovery = Recovery(0, 0.25, told=False)
+    return Pain(0.0, 20.0, level=1, passed=5, busy=0.2, refusals=1).close(
+        0.25, recovery, served=1, spacing=1, rate=20.0, held=0.0, rested=0.0
+    )
+
+
+def emptied() -> Belief:
+    """Of a site that had saved up 100 requests, and was found empty before 11 s of silence."""
+    return Belief(
+        5.0,
+        lo=2.7,
+        hi=19.5,
+        before=0.3,
+        served=106,
+        busy=17.0,
+        is_start=False,
+        drained=(Run(104, 5.0), Run(50, 1.0)),
+        emptied=Run(105, 6.0),
+        marks=(Run(106, 17.0),),
+        last=replace(short_epoch(), is_short=False),
     )
 
 
@@ -913,6 +1038,19 @@ class TestNoise:
         played.refuse(others=others)
         played.recover(0.25)
         assert played.rate < 8.6
+
+    def test_a_step_costs_all_that_it_was_refused(self) -> None:
+        """Five of 101, where noise explains half a refusal: the next costs four more."""
+        played = settled(10.0, hi=40.0)
+        played.hold.noise.on_found(5, 1000)
+        played.hold._move(played.now, 20.0)
+        for _ in range(4):
+            played.hold.noise.on_refused()
+        played.serve(100, binding=False)
+        played.refuse()
+        played.recover(0.25)
+        assert played.hold.belief.hi == 20.0
+        assert played.hold.belief.cost == pytest.approx(8.0 * (1 + 5 - 0.505 - 1))
 
     def test_what_a_held_rate_is_refused_counts_for_noise(self) -> None:
         """Else it would seem ever rarer: what stages met that did not pass would be forgotten.

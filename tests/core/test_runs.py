@@ -64,3 +64,88 @@ def test_a_run_too_short_to_use_up_what_is_saved_did_not_begin_with_all_of_it() 
     at_once = Run(before.pages + 1, before.seconds + 0.05), Run(1, 0.05)
     low, high = between([run(30.0)], at_once, least=5.0, most=20.0)
     assert low < LIMIT < high < 12.0
+
+
+class Saving:
+    """A site that saves up `burst` requests and lets `limit` a second through, as a fluid.
+
+    Args:
+        limit: 1/s.
+        burst: requests.
+        stock: requests saved up at first.
+    """
+
+    def __init__(self, limit: float, burst: float, stock: float) -> None:
+        self.limit = limit
+        self.burst = burst
+        self.stock = stock
+        self.pages = 0.0
+        self.seconds = 0.0
+        self.marks: list[tuple[float, float]] = []
+
+    def serve(self, rate: float, seconds: float) -> bool:
+        """So many seconds at a rate, 1/s; returns whether it refused before they were over."""
+        self.marks.append((self.pages, self.seconds))
+        left = self.stock / (rate - self.limit) if rate > self.limit else math.inf
+        is_refused = left <= seconds
+        took = min(left, seconds)
+        self.pages += rate * took
+        self.seconds += took
+        self.stock = min(self.burst, self.stock + (self.limit - rate) * took)
+        return is_refused
+
+    def since(self, pages: float, seconds: float) -> Run:
+        """What was served since then."""
+        return Run(int(self.pages - pages), self.seconds - seconds)
+
+    @property
+    def runs(self) -> list[Run]:
+        """What was served since the begin of each stage."""
+        return [self.since(*mark) for mark in self.marks]
+
+
+@given(
+    limit=st.floats(0.5, 50.0),
+    burst=st.floats(1.0, 200.0),
+    fast=st.floats(1.5, 8.0),
+    stages=st.lists(st.tuples(st.floats(0.0, 1.2), st.floats(0.5, 60.0)), max_size=5),
+    last=st.floats(1.05, 3.0),
+)
+def test_the_limit_is_no_higher_than_what_explains_two_refusals(
+    limit: float, burst: float, fast: float, stages: list[tuple[float, float]], last: float
+) -> None:
+    """Whatever came between them, and whether it saved up all it can in that time or not."""
+    site = Saving(limit, burst, burst)
+    assert site.serve(fast * limit, math.inf)
+    drained, empty = site.runs, (site.pages, site.seconds)
+    site.marks.clear()
+    site.serve(0.0, 1.0)
+    for share, seconds in stages:
+        if site.serve(share * limit, seconds):
+            break
+    else:
+        site.serve(last * limit, math.inf)
+    seconds = site.seconds - empty[1]
+    _, high = between(
+        drained,
+        site.runs,
+        least=0.0,
+        most=fast * limit,
+        emptied=Run(int(site.pages - empty[0]), seconds),
+    )
+    assert high > limit * (1.0 - 1e-9)
+
+
+def test_a_second_refusal_shows_the_limit_behind_a_burst() -> None:
+    """1/s and 100 saved up: after eleven seconds of silence not much more than that is served."""
+    site = Saving(1.0, 100.0, 100.0)
+    site.serve(20.0, math.inf)
+    drained, empty = site.runs, (site.pages, site.seconds)
+    site.marks.clear()
+    site.serve(0.0, 11.0)
+    site.serve(2.7, 4.0)
+    site.serve(5.3, math.inf)
+    low, high = between(drained, site.runs, least=0.9, most=5.3, emptied=site.since(*empty))
+    assert low == 0.0
+    assert high == (int(site.pages - empty[0]) + 2) / (site.seconds - empty[1])
+    assert 1.0 < high < 1.2
