@@ -25,8 +25,8 @@ PRICE = 8.0
 stands still."""
 
 MARGIN = 0.01
-"""Most share by which the held rate stays under what the account says: an account of a hundred
-pages is off by one."""
+"""Share by which the held rate stays under what the account says: an account of a hundred pages
+is off by one."""
 
 DEEPER = 0.01
 """First cut, as a share, of a held rate that is refused in isolation; each next is twice it."""
@@ -232,8 +232,7 @@ class Belief:
     def limits(self, epoch: Epoch) -> tuple[float, float]:
         """Between which rates the limit lies, if runs show that of a step; 1/s.
 
-        The lower one is believed after a silence in which the site saved up all it can; else only
-        where the held rate is shown to be too high, and then it is taken half-way. Runs tell how
+        The lower one takes a silence before it in which the site saved up all it can. Runs tell how
         many requests came; as each leaves a little late, a few more may be asked for.
         """
         least, most = epoch.least, epoch.rate
@@ -250,20 +249,20 @@ class Belief:
                 self.drained, self.runs(epoch), least=least, most=most, emptied=emptied
             )
         )
-        if not was_full:
-            low = math.sqrt(low * high) if low < high < self.lo else 0.0
-        return low, high
+        return (low if was_full else 0.0), high
 
     def since(self, epoch: Epoch) -> Run | None:
-        """What was served from the last refusal to the present one, where the site saves up in a
-        silence; None where it may be a window that turns in one, or marks are missing."""
-        emptied, last = self.emptied, self.last
-        if emptied is None or last is None or self.marks[0].pages > emptied.pages + 1:
+        """What was served from the last refusal to the present one; None where marks are missing
+        since, or a window may have turned.
+
+        A window had served no more than twice when it first refused, and serves as much again.
+        """
+        emptied = self.emptied
+        if emptied is None or self.marks[0].pages > emptied.pages + 1:
             return None
         now = self.busy - epoch.recovery.waited
         run = Run(self.served - 1 - emptied.pages, now - emptied.seconds)
-        is_short = epoch.is_short and last.is_short
-        return run if is_short or 2.0 * run.pages < self.stock else None
+        return run if 2.0 * run.pages < self.stock else None
 
     def refutes_window(self, served: int, seconds: float) -> bool:
         """Whether windows of `unit` would not have served so many in so many seconds."""
@@ -281,8 +280,7 @@ class Belief:
             self.shown = max(self.shown, epoch.least) if is_known else epoch.least
         self.hi = epoch.rate
         self.is_start = self.is_doubted = self.is_trial = False
-        margin = MARGIN if epoch.was_held else min(MARGIN, 1.0 / epoch.served)
-        self.lo = max(self.lo, min(least, epoch.rate) * (1.0 - margin), low, SLOWEST)
+        self.lo = max(self.lo, min(least, epoch.rate) * (1.0 - MARGIN), low, SLOWEST)
         self.cost = PRICE * (refusals + max(0.0, noise.unexpected - 1.0))
         self.outage = 0.0 if epoch.is_short else epoch.outage
         if not self.outage:

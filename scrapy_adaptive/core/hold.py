@@ -365,12 +365,12 @@ class Hold:
     def _believe_rate(self, now: float, epoch: Epoch) -> None:
         belief = self.belief
         least = epoch.allowed(self.noise, belief.last)
+        belief.last = epoch
         if epoch.rate < LOST * belief.best and belief.lost != belief.best:
             belief.lose()
         if belief.is_trial:
             belief.unit = 0.0
         low, high = belief.limits(epoch)
-        belief.last = epoch
         epoch = replace(epoch, rate=high)
         if not (epoch.was_held or belief.is_start):
             least = max(least, belief.shown_by_gap(epoch))
