@@ -232,8 +232,9 @@ class Belief:
     def limits(self, epoch: Epoch) -> tuple[float, float]:
         """Between which rates the limit lies, if runs show that of a step; 1/s.
 
-        The lower one takes a silence before it in which the site saved up all it can. Runs tell how
-        many requests came; as each leaves a little late, a few more may be asked for.
+        It takes a silence before it in which the site saved up all it can. Else they may only show
+        that the held rate is far too high. Runs tell how many requests came; as each leaves a
+        little late, a few more may be asked for.
         """
         least, most = epoch.least, epoch.rate
         emptied = self.since(epoch)
@@ -249,16 +250,19 @@ class Belief:
                 self.drained, self.runs(epoch), least=least, most=most, emptied=emptied
             )
         )
-        return (low if was_full else 0.0), high
+        if was_full:
+            return low, high
+        return 0.0, high if high < LOST * self.lo else most
 
     def since(self, epoch: Epoch) -> Run | None:
         """What was served from the last refusal to the present one; None where marks are missing
-        since, or a window may have turned.
+        since, chance may have refused, or a window may have turned.
 
         A window had served no more than twice when it first refused, and serves as much again.
         """
         emptied = self.emptied
-        if emptied is None or self.marks[0].pages > emptied.pages + 1:
+        is_chance = not epoch.recovery.tries
+        if emptied is None or is_chance or self.marks[0].pages > emptied.pages + 1:
             return None
         now = self.busy - epoch.recovery.waited
         run = Run(self.served - 1 - emptied.pages, now - emptied.seconds)

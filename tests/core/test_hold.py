@@ -515,6 +515,7 @@ class TestSteps:
         [
             pytest.param({"emptied": None}, 48, id="no refusal was believed before"),
             pytest.param({"marks": (Run(130, 30.0),)}, 48, id="marks are missing since"),
+            pytest.param({"lo": 3.2}, 48, id="what is held is not far too high"),
             pytest.param({}, 60, id="a window of half the burst may have turned in the silence"),
         ],
     )
@@ -523,6 +524,14 @@ class TestSteps:
         played.serve(count, binding=False)
         played.refuse()
         played.recover(0.25, 11.0)
+        assert played.hold.belief.hi == 5.0
+
+    def test_one_refusal_alone_may_be_chance(self) -> None:
+        """Or the fault of a class of pages: no probe was refused."""
+        played = Played(5.0, emptied())
+        played.serve(48, binding=False)
+        played.refuse()
+        played.recover(0.25)
         assert played.hold.belief.hi == 5.0
 
     def test_what_a_silence_saved_up_counts_for_what_was_served_after_it(self) -> None:
@@ -573,7 +582,7 @@ def emptied() -> Belief:
     """Of a site that had saved up 100 requests, and was found empty before 11 s of silence."""
     return Belief(
         5.0,
-        lo=2.7,
+        lo=4.0,
         hi=19.5,
         before=0.3,
         served=106,
