@@ -43,13 +43,14 @@ once. Without, three of them in a row cost a crawl most of two hours."""
 
 LOST = 0.75
 """Share of the best rate ever held under which the limit has fallen, or chance has misled: one cut
-is enough to ask, and a rate to hope for later."""
+is enough to ask, and a rate to hope for later. So low is a bound that refutes a held rate."""
 
 LATEST = 1.1
 """Most times longer than asked for that gaps are taken to be: late timers, not idle times."""
 
 MARKS = 30
-"""Stages whose begin is kept: rates that double get from 1/s to 1000/s in ten."""
+"""Begins of stages and ends of silences that are kept: rates that double get from 1/s to 1000/s
+in ten."""
 
 
 @dataclass(slots=True)
@@ -91,7 +92,8 @@ class Belief:
     busy: float = 0.0
     """Busy seconds until the last recovery."""
     marks: tuple[Run, ...] = (Run(0, 0.0),)
-    """What had been served, and the busy seconds, when each of the last stages began."""
+    """What had been served, and the busy seconds, when each of the last stages began, and each of
+    the last silences ended."""
     lateness: float = 1.0
     """How many times longer than asked for the gaps of the last long stage were."""
     rested: float = 0.0
@@ -255,14 +257,16 @@ class Belief:
         return 0.0, high if high < LOST * self.lo else most
 
     def since(self, epoch: Epoch) -> Run | None:
-        """What was served from the last refusal to the present one; None where marks are missing
-        since, chance may have refused, or a window may have turned.
+        """What was served from the last refusal to the present one; None where the first run or
+        marks since are not known, chance may have refused, or a window may have turned.
 
-        A window had served no more than twice when it first refused, and serves as much again.
+        A window had turned once at most before it first refused; so it serves half as much again.
         """
         emptied = self.emptied
         is_chance = not epoch.recovery.tries
-        if emptied is None or is_chance or self.marks[0].pages > emptied.pages + 1:
+        if emptied is None or is_chance or not self.drained:
+            return None
+        if self.marks[0].pages > emptied.pages + 1:
             return None
         now = self.busy - epoch.recovery.waited
         run = Run(self.served - 1 - emptied.pages, now - emptied.seconds)

@@ -514,6 +514,9 @@ class TestSteps:
         ("belief", "count"),
         [
             pytest.param({"emptied": None}, 48, id="no refusal was believed before"),
+            pytest.param(
+                {"drained": (), "marks": (Run(106, 10.0),)}, 48, id="the first run is not known"
+            ),
             pytest.param({"marks": (Run(130, 30.0),)}, 48, id="marks are missing since"),
             pytest.param({"lo": 3.2}, 48, id="what is held is not far too high"),
             pytest.param({}, 60, id="a window of half the burst may have turned in the silence"),

@@ -22,6 +22,16 @@ def served(noise: Noise, count: int) -> None:
         noise.on_served()
 
 
+def held(noise: Noise, *, times: int, served_count: int, refused_count: int) -> None:
+    """So many stages in a row pass, with so many served and refused in each."""
+    for _ in range(times):
+        served(noise, served_count)
+        for _ in range(refused_count):
+            noise.on_refused()
+        noise.on_held()
+        noise.on_rate()
+
+
 class TestExcess:
     """How much more likely refusals are if something besides noise causes them."""
 
@@ -102,28 +112,13 @@ class TestEstimate:
     def test_it_never_seems_more_than_what_was_counted_before_allows(self, noise: Noise) -> None:
         """13 in 1000 at a rate just over a limit, of which 8 may be the limit's. The four that
         were counted may as well have been eight: 4 + 2 √4."""
-        for _ in range(20):
-            served(noise, 1000)
-            for _ in range(13):
-                noise.on_refused()
-            noise.on_held()
-            noise.on_rate()
+        held(noise, times=20, served_count=1000, refused_count=13)
         assert noise.ratio == pytest.approx(0.01)
 
     def test_the_more_was_counted_the_less_more_it_may_be(self, noise: Noise) -> None:
         """36 of 7200 at slower rates: 36 + 2 √36 are the most of as many, then."""
-        for _ in range(8):
-            served(noise, 800)
-            for _ in range(4):
-                noise.on_refused()
-            noise.on_held()
-            noise.on_rate()
-        for _ in range(50):
-            served(noise, 1000)
-            for _ in range(13):
-                noise.on_refused()
-            noise.on_held()
-            noise.on_rate()
+        held(noise, times=8, served_count=800, refused_count=4)
+        held(noise, times=50, served_count=1000, refused_count=13)
         assert noise.ratio == pytest.approx(48 / 7200)
 
     def test_ten_spacings_without_a_refusal_and_noise_is_forgotten(self, noise: Noise) -> None:
