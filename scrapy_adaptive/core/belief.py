@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from .epoch import Epoch
     from .noise import Noise
 
-PRICE = 8.0
-"""Pages that one refusal costs: with it, one request in about 750 is refused on a limit that
+PRICE = 8.5
+"""Pages that one refusal costs: with it, one request in about 800 is refused on a limit that
 stands still."""
 
 MARGIN = 0.01
@@ -81,6 +81,8 @@ class Belief:
     """The rate is a window's count over a human unit of time."""
     unit: float = 0.0
     """That unit, in seconds; 0 where none explained a silence."""
+    is_unit_known: bool = False
+    """Such a rate passed its stage: a later one that fails does not refute the unit."""
     is_hope: bool = False
     """The rate is one that was lost, and may be allowed again."""
     passed: int = 0
@@ -110,6 +112,8 @@ class Belief:
     """The highest rate that was served from one recovery to the next, 1/s."""
     cuts: int = 0
     """Cuts in a row of a held rate, each after a refusal in isolation."""
+    hits: int = 0
+    """Epochs in the course of these cuts."""
     series: int = 0
     """Requests served in the course of these cuts."""
     best: float = 0.0
@@ -168,6 +172,18 @@ class Belief:
         far = FAR * self.rate <= self.hi < math.inf
         return (self.is_start or far) and not self.is_trial
 
+    @property
+    def carried(self) -> float:
+        """Seconds of silence before the last recovery, of which the savings may have been served
+        since; none where a window's count had begun anew."""
+        return 0.0 if self.unit and not self.is_trial else self.rested
+
+    def is_burst(self, epoch: Epoch) -> bool:
+        """Whether the first account was a burst's: the second is slower, and no faster rate than
+        that of the first has passed since."""
+        is_second = not (self.is_start or self.shown or self.before)
+        return is_second and epoch.least < self.lo
+
     def is_chance(self, epoch: Epoch) -> bool:
         """Whether one refusal is more likely chance's than this rate's."""
         if self.is_doubted:
@@ -218,7 +234,7 @@ class Belief:
     def cut(self, epoch: Epoch, least: float) -> float:
         """One more cut of a held rate, twice as deep as the last; 1/s."""
         if not self.cuts:
-            self.series = epoch.spacing
+            self.series, self.hits = epoch.spacing, 1
         depth = DEEPER * 2.0**self.cuts
         self.cuts += 1
         least = min(epoch.rate, max(least, epoch.rate * (1.0 - 2.0 * depth)))

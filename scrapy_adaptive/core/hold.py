@@ -201,7 +201,7 @@ class Hold:
         """Ask what explains the refusal, and go on by that."""
         epoch = self._close(now, recovery)
         self._account.on_recovered(now)
-        if recovery.tries:
+        if recovery.tries or recovery.told:
             self._quiet = max(self._quiet, min(epoch.outage, OUTLAST_MOST))
         explained = (
             self._as_noise(epoch)
@@ -271,6 +271,7 @@ class Hold:
             self._move(now, 2.0 * rate)
             return
         hoped = belief.hoped
+        belief.is_unit_known = belief.unit > 0.0
         belief.is_trial = belief.is_hope = False
         if rate >= LOST * belief.lost:
             belief.lost = 0.0
@@ -299,9 +300,11 @@ class Hold:
 
     def _close(self, now: float, recovery: Recovery) -> Epoch:
         belief, served = self.belief, self._account.served
-        self._least_rate = max(served / (self._pain.busy + recovery.waited), SLOWEST)
+        idle = max(belief.carried, recovery.waited)
+        self._least_rate = max(served / (self._pain.busy + idle), SLOWEST)
         spacing, belief.spacing = belief.spacing, 0
         belief.series += spacing
+        belief.hits += 1
         epoch = self._pain.close(
             now,
             recovery,
@@ -309,7 +312,7 @@ class Hold:
             spacing=spacing,
             rate=belief.rate,
             held=belief.lo,
-            rested=0.0 if belief.unit else belief.rested,
+            rested=belief.carried,
         )
         belief.rested = 0.0 if recovery.told else recovery.waited
         belief.busy += epoch.seconds
@@ -368,7 +371,7 @@ class Hold:
         belief.last = epoch
         if epoch.rate < LOST * belief.best and belief.lost != belief.best:
             belief.lose()
-        if belief.is_trial:
+        if belief.is_trial and not belief.is_unit_known:
             belief.unit = 0.0
         low, high = belief.limits(epoch)
         epoch = replace(epoch, rate=high)
@@ -385,6 +388,8 @@ class Hold:
                 return
         if high < belief.lo or epoch.was_held or (belief.is_start and epoch.recovery.tries):
             belief.fall_back(epoch.rate)
+        elif belief.is_burst(epoch):
+            belief.fall_back(epoch.least)
         belief.enclose(epoch, least, self.noise, low)
         rate = belief.window(epoch)
         belief.is_trial = rate is not None
@@ -408,10 +413,12 @@ class Hold:
         self._fallback = copy(belief)
         self._fallback.lo = 0.0
         self._fallback.enclose(epoch, (1.0 - MARGIN) * epoch.rate, self.noise)
+        faster = rate / epoch.rate
+        window = belief.unit * epoch.rate * (1.0 - 1.0 / faster)
         self._look = Look(
-            belief.cuts / belief.series,
-            saved=epoch.outage * epoch.rate + 1.0 + GAPS,
-            faster=rate / epoch.rate,
+            belief.hits / belief.series,
+            saved=max(window, epoch.outage * epoch.rate + 1.0 + GAPS),
+            faster=faster,
         )
         self._move(now, rate)
 
@@ -419,7 +426,7 @@ class Hold:
         self._look = None
         belief = self.belief
         if is_noise:
-            self.noise.on_found(belief.cuts, belief.series)
+            self.noise.on_found(belief.hits, belief.series)
             belief.acquit()
             self._move(now, belief.rate)
         else:

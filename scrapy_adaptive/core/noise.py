@@ -36,7 +36,7 @@ CLUSTER = 2.5
 FEWEST = 2
 """Refusals at one rate that may be a cluster."""
 
-DEVIATIONS = 2.0
+DEVIATIONS = 1.0
 """Standard deviations of what was counted by which noise may be more common than it seemed."""
 
 GONE = 10.0
