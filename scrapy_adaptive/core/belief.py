@@ -181,8 +181,8 @@ class Belief:
     def is_burst(self, epoch: Epoch) -> bool:
         """Whether the first account was a burst's: the second is slower, and no faster rate than
         that of the first has passed since."""
-        is_second = self.drained and not (self.shown or self.before)
-        return bool(is_second) and epoch.least < self.lo
+        is_second = len(self.drained) > 0 and not (self.shown or self.before)
+        return is_second and epoch.least < self.lo
 
     def is_chance(self, epoch: Epoch) -> bool:
         """Whether one refusal is more likely chance's than this rate's."""
