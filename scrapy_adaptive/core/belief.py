@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .noise import Noise
 
 PRICE = 8.5
-"""Pages that one refusal costs: with it, one request in about 800 is refused on a limit that
-stands still."""
+"""Pages that one refusal costs: by the formula of a stage, one request in 850 is refused
+on a limit that stands still."""
 
 MARGIN = 0.01
 """Share by which the held rate stays under what the account says: an account of a hundred pages

@@ -413,12 +413,11 @@ class Hold:
         self._fallback = copy(belief)
         self._fallback.lo = 0.0
         self._fallback.enclose(epoch, (1.0 - MARGIN) * epoch.rate, self.noise)
-        faster = rate / epoch.rate
-        window = belief.unit * epoch.rate * (1.0 - 1.0 / faster)
         self._look = Look(
             belief.hits / belief.series,
-            saved=max(window, epoch.outage * epoch.rate + 1.0 + GAPS),
-            faster=faster,
+            saved=epoch.outage * epoch.rate + 1.0 + GAPS,
+            faster=rate / epoch.rate,
+            window=belief.unit * epoch.rate,
         )
         self._move(now, rate)
 

@@ -134,15 +134,16 @@ class Look:
         ratio: share of the requests that was refused at the slower rate.
         saved: requests that the site may have saved up in the pause: they prove nothing.
         faster: the faster rate, as a multiple of the slower one, > 1.
+        window: requests that a window which is known may serve before it refuses any.
     """
 
     __slots__ = ("_beyond", "_evidence", "_free", "_ratio", "_saved")
 
-    def __init__(self, ratio: float, *, saved: float, faster: float) -> None:
+    def __init__(self, ratio: float, *, saved: float, faster: float, window: float = 0.0) -> None:
         self._ratio = min(ratio, MOST)
         self._beyond = max(1.0 - 1.0 / faster, RATIO * self._ratio)
         """Share that is refused at the faster rate, if the slower one was at the limit."""
-        self._saved = self._free = saved / (1.0 - 1.0 / faster)
+        self._saved = self._free = max(window, saved / (1.0 - 1.0 / faster))
         self._evidence = 0.0
 
     def on_served(self) -> bool:

@@ -550,8 +550,9 @@ class TestSteps:
         played.recover(0.25)
         assert played.hold.belief.hi == 5.0
 
-    def test_what_a_silence_saved_up_counts_for_what_was_served_after_it(self) -> None:
-        """12 pages in 3 s: after a silence of 11 s they are no 4/s, but at most 12 in 14 s."""
+    @pytest.fixture
+    def rested(self) -> Played:
+        """11 pages in 2.75 s: after a silence of 11 s they are no 4/s, but 11 in 13.75 s."""
         played = Played(4.0)
         played.serve(1)
         played.refuse(others=2)
@@ -560,19 +561,16 @@ class TestSteps:
         played.serve(10, binding=False)
         played.refuse()
         played.recover(0.25)
-        assert played.hold.belief.shown == pytest.approx(11 / (11 / 4.0 + 11.0))
+        return played
 
-    def test_a_silence_counts_for_how_soon_a_page_is_asked_again(self) -> None:
-        """11 pages in 13.75 s, if what was saved up in 11 s of them is counted: .8/s."""
-        played = Played(4.0)
-        played.serve(1)
-        played.refuse(others=2)
-        played.recover(0.25, 11.0)
-        played.hold._move(played.now, 4.0)
-        played.serve(10, binding=False)
-        played.refuse()
-        played.recover(0.25)
-        assert played.hold.recheck == pytest.approx(1.2 * (11 / 4.0 + 11.0) / 11)
+    def test_what_a_silence_saved_up_counts_for_what_was_served_after_it(
+        self, rested: Played
+    ) -> None:
+        assert rested.hold.belief.shown == pytest.approx(11 / (11 / 4.0 + 11.0))
+
+    def test_a_silence_counts_for_how_soon_a_page_is_asked_again(self, rested: Played) -> None:
+        """One gap of .8/s, and a fifth."""
+        assert rested.hold.recheck == pytest.approx(1.2 * (11 / 4.0 + 11.0) / 11)
 
     def test_a_slower_second_account_shows_that_the_first_was_a_bursts(self) -> None:
         """100 pages came at once; 41 in 20 s and the silence before them."""
@@ -860,6 +858,16 @@ class TestWindows:
         windowed.recover(0.6)
         assert windowed.hold.belief.unit == 0.0
 
+    @pytest.mark.parametrize(
+        ("unit", "is_trial", "seconds"),
+        [(0.0, False, 11.0), (60.0, False, 0.0), (60.0, True, 11.0)],
+    )
+    def test_a_silence_saves_up_nothing_where_a_window_explains_it(
+        self, unit: float, is_trial: bool, seconds: float
+    ) -> None:
+        """It counts until the window has passed its trial."""
+        assert Belief(1.0, unit=unit, is_trial=is_trial, rested=11.0).carried == seconds
+
     def test_one_that_passed_a_trial_before_is_not_refuted_by_that(self, windowed: Played) -> None:
         """The count may have been that of two windows, in part."""
         windowed.serve(200)
@@ -1082,8 +1090,14 @@ class TestNoise:
         assert played.hold.belief.cost == pytest.approx(8.5 * (1 + 5 - 0.505 - 1))
 
     def test_what_was_refused_between_the_cuts_is_noise_too(self) -> None:
-        """Five cuts, and a step between them that was refused by chance: six epochs."""
+        """Five cuts, and a step between them that was refused by chance: six epochs.
+
+        What was refused before the first, several at once, was the limit's.
+        """
         played = settled(10.0, hi=10.2)
+        played.serve(100)
+        played.refuse(others=2)
+        played.recover(1.2 / played.rate)
         for cut in range(5):
             played.serve(100)
             played.refuse()
@@ -1096,6 +1110,7 @@ class TestNoise:
         belief = played.hold.belief
         assert played.hold._look is not None
         assert (belief.cuts, belief.hits) == (5, 6)
+        assert played.hold._look._ratio == pytest.approx(6 / belief.series)
         played.serve(100)
         assert played.hold.noise.ratio == pytest.approx(6 / belief.series)
 
