@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 
 from .bracket import FAR, FIRST_CLIMB, HOPE, LIFT, is_closed, search, stage
 from .ceiling import SLOWEST
+from .epoch import ISOLATED
 from .runs import Run, between, saved_up
 
 if TYPE_CHECKING:
     from .epoch import Epoch
     from .noise import Noise
 
-PRICE = 8.5
-"""Pages that one refusal costs: by the formula of a stage, one request in 850 is refused
+PRICE = 10.0
+"""Pages that one refusal costs: by the formula of a stage, one request in 1000 is refused
 on a limit that stands still."""
 
 MARGIN = 0.01
@@ -130,11 +131,11 @@ class Belief:
         self.lo = self.before if self.before < rate else 0.0
         self.before = 0.0
 
-    def acquit(self) -> None:
+    def acquit(self, climb: float = FIRST_CLIMB) -> None:
         """The refusals of late were not the rate's: what they taught of it is void."""
         self.drained = ()
         self.emptied = self.last = None
-        self.lift()
+        self.lift(climb)
 
     def lift(self, climb: float = FIRST_CLIMB) -> None:
         """Void the lid: the limit may lie above it; the steps begin with that share."""
@@ -247,15 +248,19 @@ class Belief:
         """
         return 0.0 if epoch.passed or epoch.recovery.tries else 1.0 / epoch.recovery.waited
 
-    def limits(self, epoch: Epoch) -> tuple[float, float]:
+    def limits(self, epoch: Epoch, quiet: float) -> tuple[float, float]:
         """Between which rates the limit lies, if runs show that of a step; 1/s.
 
-        It takes a silence before it in which the site saved up all it can. Else they may only show
-        that the held rate is far too high. Runs tell how many requests came; as each leaves a
-        little late, a few more may be asked for.
+        It takes a silence before it in which the site saved up all it can, or two refusals between
+        which it was not full: two long silences' at the ends of a pause, or a lone one's that
+        moves the bracket a little, as chance may have refused. Runs tell how many requests came;
+        as each leaves a little late, a few more may be asked for.
+
+        Args:
+            quiet: seconds of the longest silence met.
         """
         least, most = epoch.least, epoch.rate
-        emptied = self.since(epoch)
+        emptied = self.since(epoch, quiet)
         was_full = self.outage * least >= saved_up(self.drained, least)
         is_window = self.unit > 0.0 and not self.refutes_window(
             epoch.served, epoch.seconds - epoch.outage
@@ -268,25 +273,25 @@ class Belief:
                 self.drained, self.runs(epoch), least=least, most=most, emptied=emptied
             )
         )
-        if was_full:
-            return low, high
-        return 0.0, high if high < LOST * self.lo else most
+        is_short = epoch.is_alone and epoch.spacing >= ISOLATED and not self.outage
+        is_near = is_short and high >= LOST * self.lo
+        return (low, high) if was_full or epoch.recovery.tries or is_near else (0.0, most)
 
-    def since(self, epoch: Epoch) -> Run | None:
+    def since(self, epoch: Epoch, quiet: float) -> Run | None:
         """What was served from the last refusal to the present one; None where the first run or
-        marks since are not known, chance may have refused, or a window may have turned.
+        marks since are not known, or a window may have turned.
 
-        A window had turned once at most before it first refused; so it serves half as much again.
+        A window had turned once at most before it first refused, so it serves half as much again;
+        and it is no longer than the longest silence met.
         """
         emptied = self.emptied
-        is_chance = not epoch.recovery.tries
-        if emptied is None or is_chance or not self.drained:
+        if emptied is None or not self.drained:
             return None
         if self.marks[0].pages > emptied.pages + 1:
             return None
         now = self.busy - epoch.recovery.waited
         run = Run(self.served - 1 - emptied.pages, now - emptied.seconds)
-        return run if 2.0 * run.pages < self.stock else None
+        return run if 2.0 * min(run.pages, epoch.rate * quiet) < self.stock else None
 
     def refutes_window(self, served: int, seconds: float) -> bool:
         """Whether windows of `unit` would not have served so many in so many seconds."""

@@ -125,17 +125,25 @@ class Epoch:
     was_held: bool
     """Whether the rate had passed a stage before."""
 
+    @property
+    def is_hasty(self) -> bool:
+        """Whether a held rate was refused once, soon after another refusal."""
+        return self.is_alone and self.was_held and self.spacing < ISOLATED
+
     def allowed(self, noise: Noise, last: Epoch | None = None) -> float:
         """A rate that the site allows, as likely as not; 1/s.
 
-        A short account after a long one is read together with it.
+        A short account is read together with a long one before it. Chance may explain a short one,
+        but not two in a row.
         """
         least, rate = self.least, self.rate
+        is_second = last is not None and last.is_hasty
         if not self.recovery.tries:  # a token came back in the first silence
             least = max(least, 0.5 * min(rate, 1.0 / self.recovery.waited))
-        if self.is_alone and self.was_held and self.spacing < ISOLATED:
-            least = max(least, rate * self.served / (self.served + ROUGH))
-            if last is not None and last.is_alone and last.served >= ISOLATED:
+        if self.is_hasty:
+            if not is_second:
+                least = max(least, rate * self.served / (self.served + ROUGH))
+            if last is not None and last.is_alone and (is_second or last.served >= ISOLATED):
                 both = self.served + last.served
                 least = max(least, both / (self.seconds + last.seconds))
         if self.was_held and self.is_short:

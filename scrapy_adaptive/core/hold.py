@@ -245,8 +245,7 @@ class Hold:
         self.belief.is_trial = False
         self.belief.cost = PRICE
         self.belief.outage = 0.0
-        self.belief.acquit()
-        self._move(now, self.belief.rate)
+        self.belief.acquit(1.0)
 
     # Up
 
@@ -345,8 +344,7 @@ class Hold:
         """It came where more were in flight than usual, once too often."""
         if epoch.recovery.tries or not self.caps.on_epoch(self._pain.level):
             return False
-        self.belief.acquit()
-        self.belief.lift(1.0)  # what is in flight binds now
+        self.belief.acquit(1.0)  # what is in flight binds now
         self._move(now, self.belief.rate)
         return True
 
@@ -373,7 +371,7 @@ class Hold:
             belief.lose()
         if belief.is_trial and not belief.is_unit_known:
             belief.unit = 0.0
-        low, high = belief.limits(epoch)
+        low, high = belief.limits(epoch, self._quiet)
         epoch = replace(epoch, rate=high)
         if not (epoch.was_held or belief.is_start):
             least = max(least, belief.shown_by_gap(epoch))

@@ -74,6 +74,8 @@ def between(
     """
     excluded = [_drains(drained, run, -ROUGH) for run in runs]
     low = max((upto for above, upto in excluded if above <= least < upto), default=0.0)
+    if emptied is not None:
+        low = max(low, (emptied.pages - ROUGH) / emptied.seconds)
     possible = [_drains(drained, run, ROUGH) for run in runs]
     if emptied is not None:
         possible.append((0.0, (emptied.pages + ROUGH) / emptied.seconds))
