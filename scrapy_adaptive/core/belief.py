@@ -44,7 +44,7 @@ once. Without, three of them in a row cost a crawl most of two hours."""
 
 LOST = 0.75
 """Share of the best rate ever held under which the limit has fallen, or chance has misled: one cut
-is enough to ask, and a rate to hope for later. So low is a bound that refutes a held rate."""
+is enough to ask, and a rate to hope for later. So low a bound needs more than one refusal."""
 
 LATEST = 1.1
 """Most times longer than asked for that gaps are taken to be: late timers, not idle times."""
@@ -251,10 +251,10 @@ class Belief:
     def limits(self, epoch: Epoch, quiet: float) -> tuple[float, float]:
         """Between which rates the limit lies, if runs show that of a step; 1/s.
 
-        It takes a silence before it in which the site saved up all it can, or two refusals between
-        which it was not full: two long silences' at the ends of a pause, or a lone one's that
-        moves the bracket a little, as chance may have refused. Runs tell how many requests came;
-        as each leaves a little late, a few more may be asked for.
+        It takes a silence before it in which the site saved up all it can, or what was served since
+        the refusal before it. As chance may have refused, a refusal alone shows something only
+        where it moves the bracket a little. Runs tell how many requests came; as each leaves a
+        little late, a few more may be asked for.
 
         Args:
             quiet: seconds of the longest silence met.
@@ -273,8 +273,8 @@ class Belief:
                 self.drained, self.runs(epoch), least=least, most=most, emptied=emptied
             )
         )
-        is_short = epoch.is_alone and epoch.spacing >= ISOLATED and not self.outage
-        is_near = is_short and high >= LOST * self.lo
+        is_lone = epoch.is_alone and epoch.spacing >= ISOLATED and not self.outage
+        is_near = is_lone and high >= LOST * self.lo
         return (low, high) if was_full or epoch.recovery.tries or is_near else (0.0, most)
 
     def since(self, epoch: Epoch, quiet: float) -> Run | None:

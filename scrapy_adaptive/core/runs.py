@@ -7,8 +7,9 @@ Laws
 * So two such runs differ by just what it let through in the time by which they differ.
 * Which run began with all saved up need not be known: of several that end together it is the one
   that says most.
-* From one refusal to the next it saves up what it does not serve, as far as it can; so a limit that
-  explains the second refusal leaves nothing of that, or nothing of all saved up before some run.
+* From one refusal to the next it serves no more than it lets through, and saves up the rest, as far
+  as it can; so a limit that explains the second refusal leaves nothing of that, or nothing of all
+  saved up before some run.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ def between(
 
     It was found empty, and again 50 s later:
 
-    >>> between([Run(40, 2.0)], [Run(30, 2.0)], least=5.0, most=15.0, emptied=Run(500, 50.0))[1]
-    10.04
+    >>> between([Run(40, 2.0)], [Run(30, 2.0)], least=5.0, most=15.0, emptied=Run(500, 50.0))
+    (9.96, 10.04)
     """
     excluded = [_drains(drained, run, -ROUGH) for run in runs]
     low = max((upto for above, upto in excluded if above <= least < upto), default=0.0)
