@@ -98,7 +98,8 @@ class Belief:
     """What had been served, and the busy seconds, when each of the last stages began, and each of
     the last silences ended."""
     lateness: float = 1.0
-    """How many times longer than asked for the gaps of the last long stage were."""
+    """How many times longer than asked for the gaps of the last long stage were; 0 where that is
+    far too long."""
     rested: float = 0.0
     """Seconds of the silence before the last recovery: what the site saved up in them may have
     been served since."""
@@ -147,9 +148,10 @@ class Belief:
         self.marks = (*self.marks[1 - MARKS :], Run(self.served, self.busy + seconds))
 
     def time(self, seconds: float) -> None:
-        """The stage has passed, and took so long; if far too long, there was nothing to ask for."""
-        lateness = seconds * self.rate / max(1, self.passed)
-        self.lateness = lateness if 1.0 <= lateness <= LATEST else 1.0
+        """The stage has passed, and took so long; if far too long, there was nothing to ask for, or
+        the crawler had no time to."""
+        lateness = max(1.0, seconds * self.rate / max(1, self.passed))
+        self.lateness = lateness if lateness <= LATEST else 0.0
 
     def runs(self, epoch: Epoch) -> tuple[Run, ...]:
         """What was served from the begin of each stage to the refusal, without the probe."""
@@ -254,7 +256,8 @@ class Belief:
         It takes a silence before it in which the site saved up all it can, or what was served since
         the refusal before it. As chance may have refused, a refusal alone shows something only
         where it moves the bracket a little. Runs tell how many requests came; as each leaves a
-        little late, a few more may be asked for.
+        little late, a few more may be asked for. Where they are far too late, only long silences
+        show something.
 
         Args:
             quiet: seconds of the longest silence met.
@@ -268,13 +271,13 @@ class Belief:
         if epoch.was_held or is_window or not (was_full or emptied):
             return 0.0, most
         low, high = (
-            min(self.lateness * limit, most)
+            min((self.lateness or 1.0) * limit, most)
             for limit in between(
                 self.drained, self.runs(epoch), least=least, most=most, emptied=emptied
             )
         )
         is_lone = epoch.is_alone and epoch.spacing >= ISOLATED and not self.outage
-        is_near = is_lone and high >= LOST * self.lo
+        is_near = is_lone and self.lateness > 0.0 and high >= LOST * self.lo
         return (low, high) if was_full or epoch.recovery.tries or is_near else (0.0, most)
 
     def since(self, epoch: Epoch, quiet: float) -> Run | None:

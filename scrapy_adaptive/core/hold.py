@@ -371,6 +371,7 @@ class Hold:
             belief.lose()
         if belief.is_trial and not belief.is_unit_known:
             belief.unit = 0.0
+        is_slow = LOOK * epoch.rate <= belief.seen and not belief.unit
         low, high = belief.limits(epoch, self._quiet)
         epoch = replace(epoch, rate=high)
         if not (epoch.was_held or belief.is_start):
@@ -378,7 +379,6 @@ class Hold:
         if epoch.was_held:
             self.noise.on_held()
             belief.cuts = belief.cuts if epoch.is_alone else 0
-        is_slow = LOOK * epoch.rate <= belief.seen and not belief.unit
         if (epoch.was_held or is_slow) and epoch.is_alone and epoch.spacing >= ISOLATED:
             least = belief.cut(epoch, least)
             if is_slow or belief.cut_share > DEEP:

@@ -441,11 +441,13 @@ class TestSteps:
         assert belief.hi == pytest.approx(87.0 / (121.0 / 12.0 - 1.5))
         assert drained.rate == belief.lo
 
-    @pytest.mark.parametrize(("late", "found"), [(0.05, 1.05), (0.5, 1.0), (-0.5, 1.0)])
+    @pytest.mark.parametrize(("late", "found"), [(0.05, 1.05), (0.5, 0.0), (-0.5, 1.0)])
     def test_a_stage_tells_how_late_requests_leave(
         self, drained: Played, late: float, found: float
     ) -> None:
-        """Where it took far longer than it should, there was nothing to ask for."""
+        """Where it took far longer than it should, that is not known: there may have been nothing to
+        ask for.
+        """
         belief = drained.hold.belief
         belief.outage = 10.0
         while belief.lo < 12.0:
@@ -601,6 +603,7 @@ class TestSteps:
         ("belief", "count", "others", "quiet"),
         [
             pytest.param({"outage": 10.0}, 100, 0, 0.0, id="a long silence before it"),
+            pytest.param({"lateness": 0.0}, 100, 0, 0.0, id="who knows what was asked for"),
             pytest.param({}, ISOLATED - 2, 0, 0.0, id="soon after the last"),
             pytest.param({}, 100, 1, 0.0, id="not alone"),
             pytest.param({}, 100, 0, 11.0, id="a window may have turned"),
