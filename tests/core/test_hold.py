@@ -445,9 +445,7 @@ class TestSteps:
     def test_a_stage_tells_how_late_requests_leave(
         self, drained: Played, late: float, found: float
     ) -> None:
-        """Where it took far longer than it should, that is not known: there may have been nothing to
-        ask for.
-        """
+        """Where it took far longer than it should, it does not: was there anything to ask for?"""
         belief = drained.hold.belief
         belief.outage = 10.0
         while belief.lo < 12.0:
