@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .epoch import Epoch
     from .noise import Noise
 
-PRICE = 10.0
-"""Pages that one refusal costs: by the formula of a stage, one request in 1000 is refused
+PRICE = 9.5
+"""Pages that one refusal costs: by the formula of a stage, one request in 950 is refused
 on a limit that stands still."""
 
 MARGIN = 0.01
