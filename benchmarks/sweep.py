@@ -122,6 +122,7 @@ CONSTANTS = (
         )
     ),
     *(Constant(name, caps) for name in ("BLIND", "LEAST_SHARE", "MEMORY", "RETEST", "SERVED")),
+    Constant("COMMON", caps, is_multiple=True),
     Constant("SLOW", slowness, is_multiple=True),
     *(Constant(name, slowness) for name in ("SCATTER", "FEWEST", "MOST")),
     Constant("IDLE", account),

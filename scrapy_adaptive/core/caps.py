@@ -2,9 +2,10 @@
 
 Laws
 ----
-* A limiter blind to concurrency refuses at a level (requests in flight) as often as that level
-  occurs. The shares of successive epochs multiply; below `BLIND` it was not blind.
-* The cap is one less than the lowest level refused. It is tested again, ever more rarely.
+* A limiter blind to concurrency refuses at a level (requests in flight) or above it as often as
+  that occurs. As long as it refuses nowhere under a level, that level's shares multiply, one by
+  epoch; below `BLIND` the limiter was not blind.
+* The cap is one less than the level found out. It is tested again, ever more rarely.
 * A trial that serves long enough raises the cap; after three such no cap is believed.
 """
 
@@ -18,8 +19,9 @@ BLIND = 0.0001
 LEAST_SHARE = 0.1
 """No single epoch counts for more than this: five are needed."""
 
-COMMON = 0.5
-"""A level that half of the accepted requests had tells nothing: the evidence begins anew."""
+COMMON = 0.75
+"""A level that three in four of the accepted requests had tells nothing: its evidence begins anew.
+Under a limit on the rate, the level of the rate held is as common."""
 
 MEMORY = 512
 """Accepted requests whose levels are remembered, the older ones fading."""
@@ -43,7 +45,6 @@ class Caps:
         "_gap",
         "_is_trial",
         "_levels",
-        "_lowest",
         "_served",
         "cap",
     )
@@ -51,8 +52,8 @@ class Caps:
     def __init__(self) -> None:
         self.cap = math.inf
         self._levels: list[float] = []
-        self._evidence = 1.0
-        self._lowest = 1
+        self._evidence: list[float] = []
+        """By level: the chance that a blind limiter would have spared all under it."""
         self._gap = RETEST
         self._served = 0
         """Accepted requests that had as many in flight as the cap allows."""
@@ -80,19 +81,22 @@ class Caps:
         """A request sent at that level began an epoch; returns whether a cap explains it."""
         if self._is_trial and level >= self.cap:
             return self._end_trial()
-        share = self.share(level)
-        if share >= COMMON or self._errors >= MOST_ERRORS:
-            self._evidence = 1.0
-            self._lowest = level
+        if self._errors >= MOST_ERRORS:
             return False
-        self._lowest = min(self._lowest, level) if self._evidence < 1.0 else level
-        self._evidence *= max(share, LEAST_SHARE)
-        if self._evidence >= BLIND:
+        chances = self._evidence + [1.0] * (level + 1 - len(self._evidence))
+        self._evidence = [self._updated(each, chances[each]) for each in range(level + 1)]
+        guilty = [each for each, chance in enumerate(self._evidence) if chance < BLIND]
+        if not guilty:
             return False
-        self._evidence = 1.0
-        self._set(self._lowest - 1)
+        self._evidence = []
+        self._set(guilty[-1] - 1)
         self._gap = RETEST
         return True
+
+    def _updated(self, level: int, chance: float) -> float:
+        """That chance, after one epoch more at that level or above it."""
+        share = self.share(level)
+        return chance * max(share, LEAST_SHARE) if share < COMMON else 1.0
 
     def recall(self, cap: float) -> None:
         """Begin with the cap that an earlier crawl had found; infinity for none."""

@@ -70,6 +70,24 @@ class TestEvidence:
         assert not any(caps.on_epoch(level) for level in (8, 8, 8, 1, 8, 8, 8))
         assert caps.cap == math.inf
 
+    def test_a_level_that_most_had_is_told_by_many_refusals(self) -> None:
+        """Where delays vary little, six in ten are at the limit: .6¹⁹ is one in 16 400."""
+        caps = served(Caps(), 10, 10, 10, 10, 60)
+        assert [caps.on_epoch(5) for _ in range(19)] == [False] * 18 + [True]
+        assert caps.cap == 4
+
+    def test_a_level_that_three_in_four_had_tells_nothing(self) -> None:
+        caps = served(Caps(), 25, 75)
+        assert not any(caps.on_epoch(2) for _ in range(1000))
+
+    def test_a_refusal_under_a_level_is_evidence_of_the_lower_ones_alone(self) -> None:
+        """Level 5 begins anew; level 3, in the one half, has its eight: .5¹⁴ needs six more."""
+        caps = served(Caps(), 25, 25, 20, 20, 10)
+        found = [caps.on_epoch(level) for level in (5, 5, 3, 5, 5, 3, 3, 3)]
+        assert not any(found)
+        assert [caps.on_epoch(3) for _ in range(6)] == [False] * 5 + [True]
+        assert caps.cap == 2
+
     def test_the_lowest_level_is_forgotten_with_the_evidence(self) -> None:
         """A refusal at level 2, a common one, does not make it a cap of one."""
         caps = served(Caps(), 50, 50)

@@ -139,6 +139,12 @@ def test_a_queue_is_kept_short() -> None:
     assert mean(medians) <= 1.6 * 0.3
 
 
+def test_a_cap_is_told_from_a_rate_where_delays_vary_little() -> None:
+    """About half of the requests are at the limit; once it is known, one in 3000 is refused."""
+    for readings in crawls("cap:4/0.25", LONG, network_name="jittered"):
+        assert readings.second_half.refused_ratio < 1 / 3000
+
+
 def test_a_ban_is_hardly_ever_hit() -> None:
     """An hour: each hit makes it longer, so one probe too early is the most for each ban."""
     for readings in crawls("ban:1/5/60,restarted", LONG):
