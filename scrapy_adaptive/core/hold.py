@@ -321,7 +321,8 @@ class Hold:
 
     def _as_noise(self, epoch: Epoch) -> bool:
         """No more refusals at this rate than come by chance."""
-        return self.noise.on_refused() and not epoch.recovery.tries
+        is_open = self.belief.hi == math.inf
+        return self.noise.on_refused(is_open=is_open) and not epoch.recovery.tries
 
     def _as_looked_at(self, now: float, epoch: Epoch) -> bool:
         """It came while a faster rate was looked at."""

@@ -4,7 +4,8 @@ Laws
 ----
 * Whether refusals depend on the rate is asked by going faster, never by going slower: a limit
   that is exceeded by a seventh shows within a few pages.
-* Once noise is known, a lone refusal is no evidence; only refusals that cluster are.
+* Once noise is known, a lone refusal is no evidence; only refusals that cluster are. More is asked
+  of them where no faster rate was refused before.
 * Noise that is not seen any more is forgotten.
 
 **Source**: A. Wald, Sequential Tests of Statistical Hypotheses, 1945, for the look; E. S. Page,
@@ -25,7 +26,8 @@ RATIO = 4.0
 """How many times as often a rate that causes them would be refused at a look, at least."""
 
 IS_REAL = 4.0
-"""Log likelihood ratio from which refusals are believed to be the rate's."""
+"""Log likelihood ratio from which refusals are believed to be the rate's, at a look or where no
+faster one was refused."""
 
 IS_NOISE = -4.0
 """Log likelihood ratio from which they are believed to be noise."""
@@ -69,14 +71,19 @@ class Noise:
         if self._since * self._hits > GONE * self._pages:
             self._hits = 0.0
 
-    def on_refused(self) -> bool:
-        """An epoch began; returns whether noise explains it, with all that were at this rate."""
+    def on_refused(self, *, is_open: bool = False) -> bool:
+        """An epoch began; returns whether noise explains it, with all that were at this rate.
+
+        Args:
+            is_open: whether no faster rate is known to be refused.
+        """
         self._since = 0
         if not self._hits:
             return False
         self._refused += 1
         expected = self.ratio * max(1, self._served)
-        return self._refused < FEWEST or excess(self._refused, expected) <= CLUSTER
+        enough = IS_REAL if is_open else CLUSTER
+        return self._refused < FEWEST or excess(self._refused, expected) <= enough
 
     @property
     def _upto(self) -> float:

@@ -1172,6 +1172,22 @@ class TestNoise:
         assert played.hold.belief.hi == 20.0
         assert played.hold.belief.cost == pytest.approx(PRICE * (1 + 5 - 0.505 - 1))
 
+    @pytest.mark.parametrize(
+        ("hi", "is_believed"),
+        [pytest.param(10.4, True, id="known"), pytest.param(math.inf, False, id="not known")],
+    )
+    def test_two_refusals_count_for_less_while_no_lid_is_known(
+        self, hi: float, is_believed: bool
+    ) -> None:
+        """Noise explains .15 of them: 2 ln(2/.15) - 2 + .15 = 3.3, more than 2.5, less than 4."""
+        played = settled(10.0, hi=hi)
+        played.hold.noise.on_found(5, 1000)
+        played.serve(30, binding=False)
+        for _ in range(2):
+            played.refuse()
+            played.recover(0.25)
+        assert (played.rate < 10.0) is is_believed
+
     def test_what_was_refused_between_the_cuts_is_noise_too(self) -> None:
         """Five cuts, and a step between them that was refused by chance: six epochs.
 

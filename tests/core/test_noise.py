@@ -74,6 +74,12 @@ class TestClusters:
         served(noise, 200)
         assert [noise.on_refused() for _ in range(4)] == [True, True, True, False]
 
+    def test_where_nothing_faster_was_refused_it_takes_five(self, noise: Noise) -> None:
+        """5 ln 5 - 4 = 4.05: more than 4, so it takes no sixth; 4 ln 4 - 3 is less."""
+        served(noise, 200)
+        found = [noise.on_refused(is_open=True) for _ in range(5)]
+        assert found == [True, True, True, True, False]
+
     @pytest.mark.parametrize("count", [1, 6, 100])
     def test_one_refusal_at_a_rate_is_no_cluster(self, noise: Noise, count: int) -> None:
         """However soon it comes; the second soon after is one."""
