@@ -80,6 +80,18 @@ class TestEvidence:
         caps = served(Caps(), 25, 75)
         assert not any(caps.on_epoch(2) for _ in range(1000))
 
+    def test_a_level_that_gets_common_begins_anew(self) -> None:
+        """Eighteen at six in ten, one at eight in ten; the next is the first again."""
+        caps = served(Caps(), 40, 0, 0, 0, 60)
+        assert not any(caps.on_epoch(5) for _ in range(18))
+        served(caps, 0, 0, 0, 0, 100)
+        assert not caps.on_epoch(5)
+        served(caps, 110)
+        assert not caps.on_epoch(5)
+
+    def test_evidence_that_found_a_cap_is_used_up(self, capped: Caps) -> None:
+        assert not capped.on_epoch(5)
+
     def test_a_refusal_under_a_level_is_evidence_of_the_lower_ones_alone(self) -> None:
         """Level 5 begins anew; level 3, in the one half, has its eight: .5¹⁴ needs six more."""
         caps = served(Caps(), 25, 25, 20, 20, 10)
