@@ -100,8 +100,8 @@ class TestEvidence:
         assert [caps.on_epoch(3) for _ in range(6)] == [False] * 5 + [True]
         assert caps.cap == 2
 
-    def test_the_lowest_level_is_forgotten_with_the_evidence(self) -> None:
-        """A refusal at level 2, a common one, does not make it a cap of one."""
+    def test_one_refusal_at_a_lower_level_does_not_make_that_the_cap(self) -> None:
+        """Level 2, in one half, has .5 · .5⁵ by then, level 8 a tenth five times."""
         caps = served(Caps(), 50, 50)
         for level in (2, 8, 8, 8, 8, 8):
             caps.on_epoch(level)
