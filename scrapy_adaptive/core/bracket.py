@@ -37,9 +37,6 @@ FIRST_CLIMB = 0.06
 HOPE = 0.25
 """Share of the pages served since a limit fell after which, once more, it is hoped for again."""
 
-CLIMB = 0.24
-"""Longest such step where noise hides the first refusals."""
-
 
 def step(x: float, hi: float) -> float:
     """The next rate to try above `x`, under a finite `hi`; above it once the bracket is closed.

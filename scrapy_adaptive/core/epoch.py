@@ -15,7 +15,6 @@ from .ceiling import GAPS
 
 if TYPE_CHECKING:
     from .facts import Recovery
-    from .noise import Noise
 
 ISOLATED = 30
 """Requests served since the last refusal, from which a lone refusal stands in isolation."""
@@ -130,7 +129,7 @@ class Epoch:
         """Whether a held rate was refused once, soon after another refusal."""
         return self.is_alone and self.was_held and self.spacing < ISOLATED
 
-    def allowed(self, noise: Noise, last: Epoch | None = None) -> float:
+    def allowed(self, last: Epoch | None = None) -> float:
         """A rate that the site allows, as likely as not; 1/s.
 
         A short account is read together with a long one before it. Chance may explain a short one,
@@ -148,6 +147,4 @@ class Epoch:
                 least = max(least, both / (self.seconds + last.seconds))
         if self.was_held and self.is_short:
             least = max(least, DEEPEST * rate)
-        if noise.ratio:
-            least = max(least, rate * (1.0 - min(0.5, 2.0 * noise.found)))
         return least

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from .account import Account
 from .belief import LOST, MARGIN, PRICE, Belief
-from .bracket import CLIMB, step
+from .bracket import step
 from .caps import Caps
 from .ceiling import GAPS, SLOWEST
 from .epoch import ISOLATED, SETTLING, SHORTEST, Pain
@@ -283,7 +283,7 @@ class Hold:
         if belief.hi < math.inf:
             self._move(now, step(rate, belief.hi))
         else:
-            belief.climb = min(CLIMB if self.noise.ratio else 1.0, 2.0 * belief.climb)
+            belief.climb = min(1.0, 2.0 * belief.climb)
             self._move(now, rate * (1.0 + belief.climb))
         if hoped:
             self._begin_hope(now, hoped)
@@ -366,7 +366,7 @@ class Hold:
 
     def _believe_rate(self, now: float, epoch: Epoch) -> None:
         belief = self.belief
-        least = epoch.allowed(self.noise, belief.last)
+        least = epoch.allowed(belief.last)
         belief.last = epoch
         if epoch.rate < LOST * belief.best and belief.lost != belief.best:
             belief.lose()

@@ -95,11 +95,6 @@ class Noise:
         """Refusals at the present rate beyond those that noise explains."""
         return max(0.0, self._refused - self.ratio * self._served)
 
-    @property
-    def found(self) -> float:
-        """Share of the requests at the present rate that were refused."""
-        return self._refused / max(1, self._refused + self._served)
-
     def on_held(self) -> None:
         """A stage has passed, or a held rate was refused: what was refused there was noise.
 
