@@ -35,6 +35,7 @@ bench: $(VENV)/.test $(VENV)/.bench
 	$(BIN)/python benchmarks/worst_seed.py --out benchmarks/results
 	$(BIN)/python benchmarks/queueing.py --out benchmarks/results
 	$(BIN)/python benchmarks/sweep.py --out benchmarks/results
+	$(BIN)/python benchmarks/ablation.py --out benchmarks/results
 	$(BIN)/python benchmarks/crawls/run.py --minutes 10 --out benchmarks/crawls/results
 
 $(BIN)/python:

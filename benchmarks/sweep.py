@@ -15,13 +15,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import argparse
 import statistics
 from dataclasses import dataclass, replace
 from multiprocessing import Pool
+from string import ascii_lowercase
 from types import ModuleType
 
 from benchmarks.simulation import ROWS as TABLE
@@ -35,7 +37,6 @@ WORSE_GOODPUT = 2.0
 WORSE_REFUSED = 0.1
 """Points of refusals over it."""
 
-LETTERS = "abcdefghij"
 WIDTH = 30
 """Letters of the longest name of a constant, and some space."""
 
@@ -145,15 +146,27 @@ def cell(job: Job) -> Cell:
     usual = 0.0 if constant is None else constant.scaled(1.0)
     if constant is not None:
         constant.set(constant.scaled(factor))
-    times = CRAWLS if any(name in row.spec for name in CHANCY) else 1
-    crawls = [seed + 1000 * number for number in range(times) for seed in seeds]
     try:
-        found = [crawl((row, seed, minutes)).whole for seed in crawls]
+        return crawled(row, seeds, minutes)
     finally:
         if constant is not None:
             constant.set(usual)
+
+
+def crawled(row: Row, seeds: tuple[int, ...], minutes: float) -> Cell:
+    """Goodput and refusals of one server, in percent, with the law as it is in this process."""
+    times = CRAWLS if any(name in row.spec for name in CHANCY) else 1
+    crawls = [seed + 1000 * number for number in range(times) for seed in seeds]
+    found = [crawl((row, seed, minutes)).whole for seed in crawls]
     goodput = statistics.mean(100.0 * (part.goodput_ratio or 0.0) / row.share for part in found)
     return goodput, statistics.mean(100.0 * part.refused_ratio for part in found)
+
+
+def heads(rows: tuple[Row, ...]) -> list[str]:
+    """Which server each letter stands for, and the letters over their columns."""
+    letters = ascii_lowercase[: len(rows)]
+    names = [f"{letter}  {row.name}" for letter, row in zip(letters, rows, strict=True)]
+    return [*names, "", " " * WIDTH + "".join(letter.rjust(12) + " " for letter in letters)]
 
 
 def line(title: str, cells: list[Cell], usual: list[Cell]) -> str:
@@ -179,8 +192,7 @@ def main() -> int:
     swept += [(number, factor) for number in chosen for factor in (0.5, 2.0)]
     jobs: list[Job] = [(*each, row, seeds, given.minutes) for each in swept for row in ROWS]
     table = Table("sweep")
-    table.add(*(f"{letter}  {row.name}" for letter, row in zip(LETTERS, ROWS, strict=True)))
-    table.add("", " " * WIDTH + "".join(letter.rjust(12) + " " for letter in LETTERS))
+    table.add(*heads(ROWS))
     usual: list[Cell] = []
     with Pool() as pool:
         found = pool.imap(cell, jobs)

@@ -1,0 +1,215 @@
+"""What does each part of the law earn? Each one left out, against a few servers.
+
+A line is the law without one of its parts; a cell is the goodput, as a share of an oracle that
+knows the server, and the share of refused hits, both in percent and means over the seeds. The
+first line is the law as it is. Marked by `!` is a goodput more than two points under it, or
+refusals more than a tenth of a point over it.
+
+    python benchmarks/ablation.py [--seeds 203,204] [--minutes 60] [--only TEXT] [--out FOLDER]
+
+What latency teaches costs goodput and earns latency: see `queueing.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import argparse
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from functools import partial
+from multiprocessing import Pool
+from typing import Any
+from unittest.mock import PropertyMock, patch
+
+from benchmarks.simulation import ROWS as TABLE
+from benchmarks.simulation import Row
+from benchmarks.sweep import Cell, crawled, heads, line
+from benchmarks.tables import Table
+from scrapy_adaptive.core import belief, epoch, hold, noise, silence
+from scrapy_adaptive.core.belief import Belief
+from scrapy_adaptive.core.bracket import LIFT, stage
+from scrapy_adaptive.core.caps import Caps
+from scrapy_adaptive.core.epoch import Epoch
+from scrapy_adaptive.core.hold import Hold
+from scrapy_adaptive.core.noise import Noise
+from scrapy_adaptive.core.silence import Silence
+from scrapy_adaptive.core.suspects import Suspects
+
+REGIMES = (
+    "bucket:1/5",
+    "bucket:2/100",
+    "bucket:10/20,step=4@3600",
+    "bucket:10/20,sine=0.6",
+    "window:60/60",
+    "window:600/60",
+    "connotea",
+    "ban:10/20/60,restarted",
+    "bucket:10/20,noise=0.005",
+    "bucket:2/5,noise=0.005",
+    "bucket:10/20,dead=200",
+    "cap:4/0.25 heavy-tailed",
+    "bucket:1/1 heavy-tailed",
+)
+"""One server or two of each regime, of those in the simulation's table; the quick ones."""
+
+BACK = Row("bucket:10/20,step=0.3@1200,step=3.3@2400", 0.0)
+"""A limit that falls, and comes back."""
+
+ROWS = (
+    *(
+        replace(row, spec=row.spec.replace("@3600", "@1800"))
+        for name in REGIMES
+        for row in TABLE
+        if row.name == name
+    ),
+    BACK,
+)
+
+Patch = Callable[[], AbstractContextManager[Any]]
+
+
+def puts(owner: Any, name: str, value: object) -> Patch:
+    """Something else in its place."""
+    return partial(patch.object, owner, name, value)
+
+
+def answers(owner: type, name: str, value: object) -> Patch:
+    """A method whose answer is always the same."""
+    return puts(owner, name, lambda *_, **__: value)
+
+
+def reads(owner: type, name: str, value: object) -> Patch:
+    """A property that is always the same."""
+    return puts(owner, name, PropertyMock(return_value=value))
+
+
+def drops(owner: type, method: str, **usual: object) -> Patch:
+    """A method that is told the same, whatever happened."""
+    original: Callable[..., object] = getattr(owner, method)
+
+    def dull(self: object, *args: object, **told: object) -> object:
+        return original(self, *args, **{**told, **usual})
+
+    return puts(owner, method, dull)
+
+
+def refused_step(_: Belief, epoch: Epoch, __: float) -> tuple[float, float]:
+    """What is known without runs."""
+    return 0.0, epoch.rate
+
+
+def plain_stage(price: Callable[[Belief], float]) -> property:
+    """A stage that counts no more than the present gain."""
+
+    def needed(self: Belief) -> float:
+        if self.hi < math.inf:
+            return stage(self.rate, self.hi, price(self))
+        return LIFT * stage(1.0, 1.0 + self.climb, price(self)) if self.climb < 1.0 else 0.0
+
+    return property(needed)
+
+
+def forget(self: Belief, _: float) -> None:
+    """No rate that passed before is remembered."""
+    self.lo = 0.0
+
+
+def alone(self: Epoch, _: Epoch | None = None) -> float:
+    """An account that is read without the one before it."""
+    least = self.least
+    if not self.recovery.tries:
+        least = max(least, 0.5 * min(self.rate, 1.0 / self.recovery.waited))
+    if self.was_held and self.is_short:
+        least = max(least, epoch.DEEPEST * self.rate)
+    return least
+
+
+DEBT = Hold.debt
+
+
+def start_debt(self: Hold, now: float) -> float:
+    """A debt at the start only."""
+    return 0.0 if self.belief.lo else DEBT(self, now)
+
+
+PARTS: dict[str, tuple[Patch, ...]] = {
+    "price of a silence": (puts(Belief, "stage", plain_stage(lambda each: each.cost)),),
+    "search": (puts(Belief, "stage", plain_stage(lambda each: each.price)),),
+    "outlasting silences": (puts(hold, "OUTLAST_MOST", 0.0),),
+    "hurry far below hi": (puts(belief, "FAR", math.inf),),
+    "hope": (answers(Belief, "lose", None),),
+    "debt": (puts(Hold, "debt", start_debt),),
+    "debt at the start": (puts(hold, "AT_START", 0.0),),
+    "second sleep of a debt": (puts(silence, "CREDIT", 1),),
+    "time between refusals": (reads(Belief, "carried", 0.0),),
+    "joint short accounts": (puts(Epoch, "allowed", alone),),
+    "half of a held rate": (puts(epoch, "DEEPEST", 0.0),),
+    "account of a burst": (answers(Belief, "is_burst", False),),
+    "gap of a refused step": (answers(Belief, "shown_by_gap", 0.0),),
+    "rate that passed before": (puts(Belief, "fall_back", forget),),
+    "two runs": (puts(Belief, "limits", refused_step),),
+    "runs between refusals": (answers(Belief, "since", None),),
+    "late timers": (answers(Belief, "time", None),),
+    "human windows": (answers(Belief, "window", None),),
+    "refutation of windows": (answers(Belief, "refutes_window", False),),
+    "noise": (puts(hold, "DEEP", math.inf), reads(Belief, "seen", 0.0)),
+    "look after some cuts": (puts(hold, "DEEP", math.inf),),
+    "look after one refusal": (reads(Belief, "seen", 0.0),),
+    "more evidence where open": (drops(Noise, "on_refused", is_open=False),),
+    "recount of noise": (answers(Noise, "on_held", None),),
+    "end of noise": (puts(noise, "GONE", math.inf),),
+    "price of what noise hides": (reads(Noise, "unexpected", 0.0),),
+    "excuse of a probe": (drops(Silence, "longer", by_chance=False),),
+    "caps": (answers(Caps, "on_epoch", False),),
+    "closed door": (answers(Hold, "_as_closed_door", False),),
+    "chance": (answers(Belief, "is_chance", False),),
+    "broken pages": (answers(Suspects, "is_broken", False),),
+}
+"""What is left out, by the name of the part."""
+
+Job = tuple[str, Row, tuple[int, ...], float]
+
+
+def cell(job: Job) -> Cell:
+    """Goodput and refusals of one server, in percent, without one part."""
+    name, row, seeds, minutes = job
+    with ExitStack() as left_out:
+        for part in PARTS.get(name, ()):
+            left_out.enter_context(part())
+        return crawled(row, seeds, minutes)
+
+
+def main() -> int:
+    """Crawl all; print and keep the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seeds", default="203,204")
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--only", default="", help="parts whose name has this in it")
+    parser.add_argument("--out", type=Path, help="folder for the table")
+    given = parser.parse_args()
+    seeds = tuple(int(seed) for seed in given.seeds.split(","))
+    names = ["", *(name for name in PARTS if given.only in name)]
+    jobs = [(name, row, seeds, given.minutes) for name in names for row in ROWS]
+    table = Table("ablation")
+    table.add(*heads(ROWS))
+    usual: list[Cell] = []
+    with Pool() as pool:
+        found = pool.imap(cell, jobs)
+        for name in names:
+            cells = [next(found) for _ in ROWS]
+            usual = usual or cells
+            table.add(line(f"no {name}" if name else "as it is", cells, usual))
+    table.keep(given.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
