@@ -204,7 +204,7 @@ class Belief:
         """The rate to hope for when this one has passed its stage, 1/s; 0 for none."""
         rate = LOST * self.lost
         is_due = self.served >= self.hope_at or self.rate > self.hi
-        is_known = self.hi < math.inf and not self.outage
+        is_known = self.hi < math.inf and self.rate * self.outage <= self.cost
         return rate if is_due and is_known and self.rate < rate else 0.0
 
     def lose(self) -> None:

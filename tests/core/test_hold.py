@@ -831,11 +831,18 @@ class TestHope:
         assert (belief.lost, belief.lost_at) == (40.0, 11)
         assert belief.hope_at == pytest.approx(11 + 633.3, abs=0.1)
 
-    def test_where_a_refusal_costs_a_long_silence_nothing_is_hoped(self, fallen: Played) -> None:
-        """14.5 pages: 967 are due."""
-        fallen.hold.belief.outage = 0.5
-        fallen.serve(967)
-        assert fallen.rate == pytest.approx(1.005 * 10.05)
+    @pytest.mark.parametrize(
+        ("outage", "pages", "rate"), [(1.0, 1300, 1.005 * 10.05), (0.9, 1234, 30.0)]
+    )
+    def test_where_a_silence_costs_more_than_the_refusal_nothing_is_hoped(
+        self, fallen: Played, outage: float, pages: int, rate: float
+    ) -> None:
+        """10 pages, or 9; 9.5 are a refusal's. Due are 2 · 19.5 / .03 pages, or 2 · 18.5 / .03."""
+        fallen.hold.belief.outage = outage
+        fallen.serve(pages - 1)
+        assert fallen.rate == 10.0
+        fallen.serve(1)
+        assert fallen.rate == pytest.approx(rate)
 
     def test_a_broken_page_that_ends_it_brings_the_hope_back(self, fallen: Played) -> None:
         fallen.serve(634)
