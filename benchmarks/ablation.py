@@ -5,7 +5,7 @@ knows the server, and the share of refused hits, both in percent and means over 
 first line is the law as it is. Marked by `!` is a goodput more than two points under it, or
 refusals more than a tenth of a point over it.
 
-    python benchmarks/ablation.py [--seeds 203,204] [--minutes 60] [--only TEXT] [--out FOLDER]
+    python benchmarks/ablation.py [--seeds 203] [--minutes 60] [--only TEXT] [--out FOLDER]
 
 What latency teaches costs goodput and earns latency: see `queueing.py`.
 """
@@ -190,7 +190,7 @@ def cell(job: Job) -> Cell:
 def main() -> int:
     """Crawl all; print and keep the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", default="203,204")
+    parser.add_argument("--seeds", default="203")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--only", default="", help="parts whose name has this in it")
     parser.add_argument("--out", type=Path, help="folder for the table")
