@@ -19,23 +19,20 @@ if __name__ == "__main__":
     sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import argparse
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
-from multiprocessing import Pool
+from operator import attrgetter
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row
-from benchmarks.sweep import Cell, crawled, heads, line
-from benchmarks.tables import Table
+from benchmarks.sweep import Cell, arguments, crawled, tabulate
 from scrapy_adaptive.core import belief, epoch, hold, noise, silence
 from scrapy_adaptive.core.belief import Belief
-from scrapy_adaptive.core.bracket import LIFT, stage
 from scrapy_adaptive.core.caps import Caps
 from scrapy_adaptive.core.epoch import Epoch
 from scrapy_adaptive.core.hold import Hold
@@ -106,30 +103,9 @@ def refused_step(_: Belief, epoch: Epoch, __: float) -> tuple[float, float]:
     return 0.0, epoch.rate
 
 
-def plain_stage(price: Callable[[Belief], float]) -> property:
-    """A stage that counts no more than the present gain."""
-
-    def needed(self: Belief) -> float:
-        if self.hi < math.inf:
-            return stage(self.rate, self.hi, price(self))
-        return LIFT * stage(1.0, 1.0 + self.climb, price(self)) if self.climb < 1.0 else 0.0
-
-    return property(needed)
-
-
 def forget(self: Belief, _: float) -> None:
     """No rate that passed before is remembered."""
     self.lo = 0.0
-
-
-def alone(self: Epoch, _: Epoch | None = None) -> float:
-    """An account that is read without the one before it."""
-    least = self.least
-    if not self.recovery.tries:
-        least = max(least, 0.5 * min(self.rate, 1.0 / self.recovery.waited))
-    if self.was_held and self.is_short:
-        least = max(least, epoch.DEEPEST * self.rate)
-    return least
 
 
 DEBT = Hold.debt
@@ -141,8 +117,8 @@ def start_debt(self: Hold, now: float) -> float:
 
 
 PARTS: dict[str, tuple[Patch, ...]] = {
-    "price of a silence": (puts(Belief, "stage", plain_stage(lambda each: each.cost)),),
-    "search": (puts(Belief, "stage", plain_stage(lambda each: each.price)),),
+    "price of a silence": (puts(Belief, "price", property(attrgetter("cost"))),),
+    "search": (puts(belief, "is_closed", lambda *_: True),),
     "outlasting silences": (puts(hold, "OUTLAST_MOST", 0.0),),
     "hurry far below hi": (puts(belief, "FAR", math.inf),),
     "hope": (answers(Belief, "lose", None),),
@@ -150,7 +126,7 @@ PARTS: dict[str, tuple[Patch, ...]] = {
     "debt at the start": (puts(hold, "AT_START", 0.0),),
     "second sleep of a debt": (puts(silence, "CREDIT", 1),),
     "time between refusals": (reads(Belief, "carried", 0.0),),
-    "joint short accounts": (puts(Epoch, "allowed", alone),),
+    "joint short accounts": (reads(Epoch, "is_hasty", False),),
     "half of a held rate": (puts(epoch, "DEEPEST", 0.0),),
     "account of a burst": (answers(Belief, "is_burst", False),),
     "gap of a refused step": (answers(Belief, "shown_by_gap", 0.0),),
@@ -188,26 +164,10 @@ def cell(job: Job) -> Cell:
 
 
 def main() -> int:
-    """Crawl all; print and keep the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", default="203")
-    parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--only", default="", help="parts whose name has this in it")
-    parser.add_argument("--out", type=Path, help="folder for the table")
-    given = parser.parse_args()
-    seeds = tuple(int(seed) for seed in given.seeds.split(","))
-    names = ["", *(name for name in PARTS if given.only in name)]
-    jobs = [(name, row, seeds, given.minutes) for name in names for row in ROWS]
-    table = Table("ablation")
-    table.add(*heads(ROWS))
-    usual: list[Cell] = []
-    with Pool() as pool:
-        found = pool.imap(cell, jobs)
-        for name in names:
-            cells = [next(found) for _ in ROWS]
-            usual = usual or cells
-            table.add(line(f"no {name}" if name else "as it is", cells, usual))
-    table.keep(given.out)
+    """Leave each part out."""
+    given = arguments((__doc__ or "").splitlines()[0], seeds="203", only="parts")
+    lines = {"as it is": "", **{f"no {name}": name for name in PARTS if given.only in name}}
+    tabulate("ablation", ROWS, lines, cell, given)
     return 0
 
 

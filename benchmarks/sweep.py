@@ -21,10 +21,12 @@ if __name__ == "__main__":
 
 import argparse
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from multiprocessing import Pool
 from string import ascii_lowercase
 from types import ModuleType
+from typing import TypeVar
 
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row, crawl
@@ -136,12 +138,16 @@ CRAWLS = 4
 """Times as many."""
 
 Cell = tuple[float, float]
-Job = tuple[int | None, float, Row, tuple[int, ...], float]
+Swept = tuple[int | None, float]
+"""The number of a constant, None for the law as it is; and what it is multiplied by."""
+
+Job = tuple[Swept, Row, tuple[int, ...], float]
+V = TypeVar("V")
 
 
 def cell(job: Job) -> Cell:
     """Goodput and refusals of one server, in percent, with one constant scaled."""
-    number, factor, row, seeds, minutes = job
+    (number, factor), row, seeds, minutes = job
     constant = None if number is None else CONSTANTS[number]
     usual = 0.0 if constant is None else constant.scaled(1.0)
     if constant is not None:
@@ -178,30 +184,53 @@ def line(title: str, cells: list[Cell], usual: list[Cell]) -> str:
     return f"{title:<{WIDTH}}" + "".join(parts)
 
 
-def main() -> int:
-    """Crawl all; print and keep the table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", default="202")
+def arguments(what: str, *, seeds: str, only: str) -> argparse.Namespace:
+    """What was asked for on the command line: seeds, minutes, only, out."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("--seeds", type=_numbers, default=seeds)
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--only", default="", help="constants whose name has this in it")
+    parser.add_argument("--only", default="", help=f"{only} whose name has this in it")
     parser.add_argument("--out", type=Path, help="folder for the table")
-    given = parser.parse_args()
-    seeds = tuple(int(seed) for seed in given.seeds.split(","))
-    chosen = [each for each, constant in enumerate(CONSTANTS) if given.only in constant.title]
-    swept: list[tuple[int | None, float]] = [(None, 1.0)]
-    swept += [(number, factor) for number in chosen for factor in (0.5, 2.0)]
-    jobs: list[Job] = [(*each, row, seeds, given.minutes) for each in swept for row in ROWS]
-    table = Table("sweep")
-    table.add(*heads(ROWS))
+    return parser.parse_args()
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(","))
+
+
+def tabulate(
+    name: str,
+    rows: tuple[Row, ...],
+    lines: dict[str, V],
+    cell: Callable[[tuple[V, Row, tuple[int, ...], float]], Cell],
+    given: argparse.Namespace,
+) -> None:
+    """Crawl all rows for each line, the first being the law as it is; print and keep the table.
+
+    Args:
+        lines: by title, what `cell` is told.
+    """
+    jobs = [(each, row, given.seeds, given.minutes) for each in lines.values() for row in rows]
+    table = Table(name)
+    table.add(*heads(rows))
     usual: list[Cell] = []
     with Pool() as pool:
         found = pool.imap(cell, jobs)
-        for number, factor in swept:
-            cells = [next(found) for _ in ROWS]
+        for title in lines:
+            cells = [next(found) for _ in rows]
             usual = usual or cells
-            title = "as it is" if number is None else f"{CONSTANTS[number].title} x {factor:g}"
             table.add(line(title, cells, usual))
     table.keep(given.out)
+
+
+def main() -> int:
+    """Sweep all constants."""
+    given = arguments((__doc__ or "").splitlines()[0], seeds="202", only="constants")
+    lines: dict[str, Swept] = {"as it is": (None, 1.0)}
+    for number, constant in enumerate(CONSTANTS):
+        if given.only in constant.title:
+            lines |= {f"{constant.title} x {factor:g}": (number, factor) for factor in (0.5, 2.0)}
+    tabulate("sweep", ROWS, lines, cell, given)
     return 0
 
 
