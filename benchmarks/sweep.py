@@ -187,14 +187,15 @@ def line(title: str, cells: list[Cell], usual: list[Cell]) -> str:
 def arguments(what: str, *, seeds: str, only: str) -> argparse.Namespace:
     """What was asked for on the command line: seeds, minutes, only, out."""
     parser = argparse.ArgumentParser(description=what)
-    parser.add_argument("--seeds", type=_numbers, default=seeds)
+    parser.add_argument("--seeds", type=numbers, default=seeds)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--only", default="", help=f"{only} whose name has this in it")
     parser.add_argument("--out", type=Path, help="folder for the table")
     return parser.parse_args()
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def numbers(text: str) -> tuple[int, ...]:
+    """Numbers with commas between them."""
     return tuple(int(number) for number in text.split(","))
 
 
