@@ -57,7 +57,10 @@ REGIMES = (
 )
 """One server or two of each regime, of those in the simulation's table; the quick ones."""
 
-BACK = Row("bucket:10/20,step=0.3@1200,step=3.3@2400", 0.0)
+BACK = tuple(
+    Row(f"bucket:{bucket},step=0.3@1200,step=3.3@{back}", 0.0)
+    for bucket, back in (("10/20", 2400), ("2/5", 1800))
+)
 """A limit that falls, and comes back."""
 
 ROWS = (
@@ -67,7 +70,7 @@ ROWS = (
         for row in TABLE
         if row.name == name
     ),
-    BACK,
+    *BACK,
 )
 
 Patch = Callable[[], AbstractContextManager[Any]]
