@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import scrapy.utils.defer
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse, Response
@@ -48,6 +49,12 @@ PAGES = 15
 MOST = 1.25
 """Times the undisturbed time: a request taken away costs milliseconds, a place that is not freed
 seconds."""
+
+AFTER_EXCEPTION = 0.1 if hasattr(scrapy.utils.defer, "_defer_sleep_async") else 0.0
+"""Seconds that a request keeps its place after an exception; the oldest Scrapys see to that."""
+
+MOST_DROPPED = MOST + 3 * AFTER_EXCEPTION / DELAY
+"""Times the undisturbed time, where three more requests before each page end in an exception."""
 
 SETTINGS: dict[str, Any] = {
     "DOWNLOAD_DELAY": DELAY,
@@ -150,8 +157,9 @@ def test_what_another_middleware_takes_away_frees_its_host_at_once(
         assert [hit for hit in hits_at(site, HEALTHY) if is_extra(hit.path)] == []
         return both
 
-    both = quietest(crawl_them, MOST)
-    assert both.ratio <= MOST
+    most = MOST_DROPPED if middleware is Drops else MOST
+    both = quietest(crawl_them, most)
+    assert both.ratio <= most
     assert_few_handed_back(both.beside, PAGES)
 
 

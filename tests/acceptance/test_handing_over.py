@@ -107,8 +107,8 @@ def test_refusals_spend_no_retries(
 def test_a_lost_connection_that_counts_as_pain_spends_no_retry(
     crawl: Crawler, origin: Callable[..., Origin]
 ) -> None:
-    """A host that has answered drops every page once."""
-    site = origin(lambda visit: Answer(drop=visit.path != "/0" and visit.count == 1, delay=0.1))
+    """A host that has answered drops every page once; they are all in flight when the first is."""
+    site = origin(lambda visit: Answer(drop=visit.path != "/0" and visit.count == 1, delay=0.3))
     urls = [f"{site.url}/{n}" for n in range(7)]
     settings = {**QUICK, "ADAPTIVE_CEILING": "aimd", "RETRY_TIMES": 1}
     done = crawl(MetaSpider, settings, arguments={"urls": urls})
