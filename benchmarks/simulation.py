@@ -47,10 +47,10 @@ REFUSED_SLACK = 0.05
 
 @dataclass(frozen=True)
 class Row:
-    """One server, and its bar: goodput and refusals, in percent."""
+    """One server, and its bar, if the earlier law had met it: goodput and refusals, in percent."""
 
     spec: str
-    goodput: float
+    goodput: float = 0.0
     refused: float = math.inf
     network: str = "constant"
     target_concurrency: float = 8.0
@@ -96,6 +96,7 @@ ROWS = (
     Row("bucket:100/1", 96.9, 0.19),
     Row("bucket:100/5", 97.3, 0.19),
     Row("bucket:100/20", 99.8, 0.17),
+    Row("bucket:100/100", 99.9, 0.17),
     Row("bucket:1000/1", 96.0, 0.19, target_concurrency=64.0, minutes=20.0),
     Row("bucket:1000/100", 97.8, 0.15, target_concurrency=64.0, minutes=20.0),
     Row("window:60/60", 98.0, 0.21),
@@ -108,6 +109,7 @@ ROWS = (
     Row("log:300/60,counted", 98.4, 0.17),
     Row("counter:300/10", 98.1, 0.17),
     Row("cap:4/0.25", 96.7, 0.02, share=CLOSED),
+    Row("cap:16/0.25", 97.3, 0.02, share=CLOSED / 2.0),
     Row("cap:16/0.25", 98.4, 0.02, target_concurrency=32.0, share=CLOSED),
     Row("queue:4/0.25", 97.8, 0.0),
     Row("queue:4/0.25", 97.4, 0.0, target_concurrency=32.0),
@@ -122,17 +124,31 @@ ROWS = (
     Row("bucket:10/20,noise=0.005", 99.4, 1.1),
     Row("bucket:2/5,noise=0.005", 98.3, 1.5),
     Row("bucket:10/20,dead=200", 97.4, 2.1),
+    Row("bucket:10/20,noise=0.005,retry-after=1"),
+    Row("bucket:10/20,noise=0.005,retry-after=5"),
+    Row("bucket:10/20,vanish=1800-3600"),
+    Row("window:600/60,first-hit"),
+    Row("window:600/60,ratelimit"),
+    Row("window:600/60,lying=remaining"),
+    Row("ban:10/20/60"),
     Row("bucket:10/5", 99.9, 0.2, network="jittered"),
     Row("bucket:50/20", 99.9, 0.2, network="jittered"),
     Row("window:600/60", 95.6, 0.07, network="jittered"),
     Row("log:300/60", 98.4, 0.2, network="jittered"),
     Row("cap:4/0.25", 95.8, 0.05, network="jittered", share=CLOSED),
     Row("queue:4/0.25", 97.6, 0.0, network="jittered"),
+    Row("ban:10/20/60,restarted", 92.6, 0.01, network="jittered"),
     Row("bucket:10/20,step=4@3600", 96.3, 0.17, network="jittered"),
+    Row("bucket:10/20,noise=0.005", 95.3, 1.1, network="jittered"),
     Row("bucket:1/1", 93.9, 0.2, network="jittered"),
     Row("bucket:10/1", 69.0, 0.2, network="jittered"),
     Row("bucket:10/5", 99.3, 0.2, network=TAIL, target_concurrency=UNBOUND),
     Row("bucket:50/20", 96.7, 0.2, network=TAIL, target_concurrency=UNBOUND),
+    Row("window:600/60", 96.3, 0.07, network=TAIL, target_concurrency=UNBOUND),
+    Row("log:300/60", 97.4, 0.2, network=TAIL, target_concurrency=UNBOUND),
+    Row("queue:4/0.25", 99.9, 0.0, network=TAIL),
+    Row("ban:10/20/60,restarted", 92.5, 0.01, network=TAIL, target_concurrency=UNBOUND),
+    Row("bucket:10/20,step=4@3600", 97.0, 0.17, network=TAIL, target_concurrency=UNBOUND),
     Row("cap:4/0.25", 95.0, 0.05, network=TAIL, target_concurrency=UNBOUND, share=CLOSED),
     Row("bucket:10/20,noise=0.005", 90.0, 1.1, network=TAIL, target_concurrency=UNBOUND),
     Row("bucket:10/20,dead=200", 90.0, 2.1, network=TAIL, target_concurrency=UNBOUND),
@@ -155,10 +171,13 @@ FIRST = {
     "window:60/60,retry-after": (102.0, 1.0),
     "window:600/60": (84.0, 0.16),
     "window:600/60,retry-after": (102.0, 0.1),
+    "window:300/10": (92.0, math.inf),
     "window:300/10,retry-after": (97.5, 0.1),
     "log:300/60": (89.0, 0.3),
     "log:300/60,counted": (89.0, 0.3),
     "counter:300/10": (98.0, 0.2),
+    "cap:4/0.25": (88.0, math.inf),
+    "cap:16/0.25": (96.0, math.inf),
     "queue:4/0.25": (97.0, 0.0),
     "queue:4/0.25,random": (97.0, 0.0),
     "ban:10/20/60,restarted": (53.0, 0.2),
@@ -168,6 +187,9 @@ FIRST = {
     "bucket:10/20,step=0.3@3600": (98.0, 0.2),
     "bucket:10/20,step=4@3600": (98.0, 0.2),
     "bucket:10/20,sine=0.6": (98.0, 0.2),
+    "bucket:10/20,noise=0.005": (90.0, math.inf),
+    "bucket:2/5,noise=0.005": (82.0, math.inf),
+    "bucket:10/20,dead=200": (79.0, math.inf),
 }
 """Bars of the first ten minutes, by server, over a network of constant delay: goodput and
 refusals, in percent. Where the earlier law was told of by a range of bursts, its worse end."""
@@ -228,13 +250,18 @@ def line(row: Row, found: list[Readings]) -> tuple[str, bool]:
         f"{statistics.mean(each.median_latency or 0.0 for each in found):.3f}",
     )
     text = f"{row.name:<40}" + "".join(f"{cell:>9}" for cell in cells)
-    text += f"   {f'{row.goodput:.1f} / {row.refused:.2f}':<13}{'MISSED' if misses else '':<9}"
+    text += f"   {bar_of(row.goodput, row.refused):<13}{'MISSED' if misses else '':<9}"
     if row.network == "constant" and row.spec in FIRST:
         bar = FIRST[row.spec]
         misses_first = is_missed(statistics.mean(goodput(firsts)), refused(firsts), *bar)
-        text += f"{f'{bar[0]:.1f} / {bar[1]:.2f}':<13}{'MISSED' if misses_first else ''}"
+        text += f"{bar_of(*bar):<13}{'MISSED' if misses_first else ''}"
         misses |= misses_first
     return text, misses
+
+
+def bar_of(goodput: float, refused: float) -> str:
+    """The bar, in percent; a dash for what the earlier law tells nothing of."""
+    return f"{goodput or math.nan:.1f} / {refused:.2f}".replace("nan", "-").replace("inf", "-")
 
 
 def is_missed(goodput: float, refused: float, least: float, most: float) -> bool:

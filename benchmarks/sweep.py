@@ -31,7 +31,21 @@ from typing import TypeVar
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row, crawl
 from benchmarks.tables import Table
-from scrapy_adaptive.core import account, belief, bracket, caps, epoch, hold, noise, runs, slowness
+from scrapy_adaptive.core import (
+    account,
+    belief,
+    bracket,
+    caps,
+    ceiling,
+    classes,
+    epoch,
+    hold,
+    noise,
+    runs,
+    silence,
+    slot,
+    slowness,
+)
 
 WORSE_GOODPUT = 2.0
 """Points of goodput under the law as it is, from which a cell is marked."""
@@ -56,11 +70,17 @@ REGIMES = (
 )
 """One server of each regime, of those in the simulation's table; the quick ones."""
 
-ROWS = tuple(
-    replace(row, spec=row.spec.replace("@3600", "@1800"))
-    for name in REGIMES
-    for row in TABLE
-    if row.name == name
+ENDPOINT = Row("endpoint:10/1")
+"""A limit of one class of pages."""
+
+ROWS = (
+    *(
+        replace(row, spec=row.spec.replace("@3600", "@1800"))
+        for name in REGIMES
+        for row in TABLE
+        if row.name == name
+    ),
+    ENDPOINT,
 )
 
 
@@ -101,10 +121,11 @@ CONSTANTS = (
     Constant("LIFT", bracket, (belief,)),
     Constant("HOPE", bracket, (belief,)),
     Constant("FAR", bracket, (belief,)),
-    Constant("FIRST_CLIMB", bracket, (belief,)),
+    Constant("FIRST_CLIMB", bracket, (hold,)),
     *(Constant(name, belief, (hold,)) for name in ("PRICE", "MARGIN")),
     *(Constant(name, belief) for name in ("DEEPER", "ENOUGH", "UNLIKELY")),
-    *(Constant(name, epoch, (hold,)) for name in ("ISOLATED", "SHORTEST", "SETTLING")),
+    Constant("ISOLATED", epoch, (belief, hold)),
+    *(Constant(name, epoch, (hold,)) for name in ("SHORTEST", "SETTLING")),
     Constant("ROUGH", epoch, (runs,)),
     *(Constant(name, hold) for name in ("DEEP", "KNOWN", "OUTLAST_MOST", "AT_START")),
     Constant("LOST", belief, (hold,), is_multiple=True),
@@ -127,7 +148,14 @@ CONSTANTS = (
     *(Constant(name, caps) for name in ("BLIND", "LEAST_SHARE", "MEMORY", "RETEST", "SERVED")),
     Constant("COMMON", caps, is_multiple=True),
     Constant("SLOW", slowness, is_multiple=True),
-    *(Constant(name, slowness) for name in ("SCATTER", "FEWEST", "MOST")),
+    *(Constant(name, slowness) for name in ("SCATTER", "FEWEST", "MOST", "ROUND")),
+    Constant("STAYED", slowness, is_multiple=True),
+    Constant("GAPS", ceiling, (epoch, hold, silence), is_multiple=True),
+    Constant("BREATH", silence, (slot,)),
+    Constant("CREDIT", silence),
+    Constant("DRAIN", slot),
+    *(Constant(name, classes) for name in ("BLIND", "DOUBT", "LEAST_SHARE", "MEMORY")),
+    Constant("OWN", classes, is_multiple=True),
     Constant("IDLE", account),
 )
 

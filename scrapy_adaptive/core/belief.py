@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .bracket import FAR, FIRST_CLIMB, HOPE, LIFT, is_closed, search, stage
+from .bracket import FAR, HOPE, LIFT, is_closed, search, stage
 from .ceiling import SLOWEST
 from .epoch import ISOLATED
 from .runs import Run, between, saved_up
@@ -132,13 +132,13 @@ class Belief:
         self.lo = self.before if self.before < rate else 0.0
         self.before = 0.0
 
-    def acquit(self, climb: float = FIRST_CLIMB) -> None:
+    def acquit(self, climb: float) -> None:
         """The refusals of late were not the rate's: what they taught of it is void."""
         self.drained = ()
         self.emptied = self.last = None
         self.lift(climb)
 
-    def lift(self, climb: float = FIRST_CLIMB) -> None:
+    def lift(self, climb: float) -> None:
         """Void the lid: the limit may lie above it; the steps begin with that share."""
         self.hi = math.inf
         self.climb = climb / 2.0
@@ -157,6 +157,12 @@ class Belief:
         """What was served from the begin of each stage to the refusal, without the probe."""
         pages, seconds = self.served - 1, self.busy - epoch.outage
         return tuple(Run(pages - mark.pages, seconds - mark.seconds) for mark in self.marks)
+
+    def latest(self, seconds: float) -> Run:
+        """What was served in the present stage or since the last silence, if that was the later;
+        so many busy seconds after the last recovery."""
+        mark = self.marks[-1]
+        return Run(self.served - mark.pages, self.busy + seconds - mark.seconds)
 
     @property
     def seen(self) -> float:
@@ -191,7 +197,7 @@ class Belief:
         """Whether one refusal is more likely chance's than this rate's."""
         if self.is_doubted:
             return False
-        is_first = self.is_start and epoch.is_alone
+        is_first = self.is_start and epoch.is_alone and not epoch.recovery.told
         return is_first or (epoch.refusals == 1 and epoch.rate < UNLIKELY * self.shown)
 
     @property
@@ -327,10 +333,19 @@ class Belief:
             return None
         if not self.unit and not epoch.recovery.tries:
             return None
-        unit = self.unit or next((unit for unit in WINDOWS if unit > epoch.span), math.inf)
+        unit = self.unit or unit_above(epoch.span)
         windows = max(1, math.ceil(epoch.span / unit))
         rate = (1.0 - MARGIN) * epoch.served / (windows * unit)
         if not self.lo < rate < self.hi:
             return None
         self.unit = unit
         return rate
+
+
+def unit_above(seconds: float) -> float:
+    """The shortest human unit of time that is longer, in seconds; infinity beyond a day.
+
+    >>> unit_above(8.4), unit_above(10.0)
+    (10.0, 60.0)
+    """
+    return next((unit for unit in WINDOWS if unit > seconds), math.inf)

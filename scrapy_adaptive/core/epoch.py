@@ -77,6 +77,8 @@ class Pain:
         is_short = not (recovery.tries or recovery.told) and recovery.waited <= max(
             SHORTEST, SETTLING * GAPS / refused
         )
+        is_cheap = recovery.waited <= self.busy or served < ISOLATED
+        is_told = recovery.told and not recovery.tries
         return Epoch(
             rate=refused,
             least=least,
@@ -89,7 +91,7 @@ class Pain:
             refusals=self.refusals,
             recovery=recovery,
             is_short=is_short,
-            is_alone=is_short and self.refusals == 1,
+            is_alone=self.refusals == 1 and (is_short or (is_told and is_cheap)),
             was_held=refused <= held * (1.0 + 1e-9),
         )
 
@@ -120,7 +122,9 @@ class Epoch:
     is_short: bool
     """Whether a silence of a few gaps ended it."""
     is_alone: bool
-    """Whether it is short, and one request alone was refused."""
+    """Whether one request alone was refused, and a silence of a few gaps ended it. One that the
+    site asked for may be longer: chance asks for seconds too, but a limit that explains them asks
+    for more time than what it refused was served in, or had served few requests."""
     was_held: bool
     """Whether the rate had passed a stage before."""
 

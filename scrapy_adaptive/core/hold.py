@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .account import Account
-from .belief import LOST, MARGIN, PRICE, Belief
-from .bracket import step
+from .belief import LOST, MARGIN, PRICE, Belief, unit_above
+from .bracket import FIRST_CLIMB, step
 from .caps import Caps
 from .ceiling import GAPS, SLOWEST
 from .epoch import ISOLATED, SETTLING, SHORTEST, Pain
@@ -137,7 +137,7 @@ class Hold:
     def learned(self) -> Learned | None:
         """The bracket, and what a refusal costs; None before a rate was held."""
         belief = self.belief
-        rate = max(belief.lo, belief.best)
+        rate = belief.lo or belief.best
         if belief.is_start and belief.spacing >= KNOWN and belief.rate < math.inf:
             rate = max(rate, 0.5 * belief.rate)
         if not rate:
@@ -191,6 +191,8 @@ class Hold:
         """A congestion epoch begins; what it means is thought over when it ends."""
         self._pardon = self._remembered()
         busy = self._account.seconds(now, 1.0 / rate)
+        if self.belief.hi == math.inf and self.belief.lo:
+            self._hold_what_passed(busy)
         self._pain = Pain(now, rate, permit.level, self.belief.passed, busy)
 
     def on_refused(self) -> None:
@@ -222,17 +224,18 @@ class Hold:
 
     def on_pardon(self, now: float) -> None:
         """The last epoch was a broken page's fault: go on as before."""
-        self.belief, self._account, self._look, self.caps, self.noise = self._pardon
+        self.belief, self._account, self._look, self.caps, self.noise, self._quiet = self._pardon
         self._since_pardon = 0
         self._pardon = self._remembered()
 
-    def _remembered(self) -> tuple[Belief, Account, Look | None, Caps, Noise]:
+    def _remembered(self) -> tuple[Belief, Account, Look | None, Caps, Noise, float]:
         return (
             copy(self.belief),
             copy(self._account),
             copy(self._look),
             copy(self.caps),
             copy(self.noise),
+            self._quiet,
         )
 
     def on_acquittal(self, now: float) -> None:
@@ -279,7 +282,7 @@ class Hold:
         if belief.passed >= KNOWN:
             belief.best = max(belief.best, rate)
         if rate >= belief.hi:
-            belief.lift()
+            belief.lift(FIRST_CLIMB)
         if belief.hi < math.inf:
             self._move(now, step(rate, belief.hi))
         else:
@@ -294,6 +297,16 @@ class Hold:
         self.belief.stage_at = now
         self.belief.passed = 0
         self.noise.on_rate()
+
+    def _hold_what_passed(self, busy: float) -> None:
+        """Nothing but latency held the crawl: what was served for over a minute has passed, too.
+
+        Without, it would be owed: a limit that comes back would be met by hours of silence.
+        """
+        belief = self.belief
+        pages, seconds = belief.latest(busy)
+        if seconds > OUTLAST_MOST:
+            belief.lo = max(belief.lo, min(belief.rate, pages / seconds))
 
     # What a refusal is evidence of
 
@@ -402,12 +415,13 @@ class Hold:
         self._fallback.spacing = 0
         self._fallback.hope_again()
         self.belief.is_hope = True
-        self.belief.lift()
+        self.belief.lift(FIRST_CLIMB)
         self._move(now, rate)
 
     def _begin_look(self, now: float, epoch: Epoch) -> None:
         belief = self.belief
         rate = max(LOOK * epoch.rate, belief.seen)
+        window = belief.unit or (unit_above(self._quiet) if epoch.recovery.told else 0.0)
         belief.best = belief.shown = epoch.rate
         self._fallback = copy(belief)
         self._fallback.lo = 0.0
@@ -416,7 +430,7 @@ class Hold:
             belief.hits / belief.series,
             saved=epoch.outage * epoch.rate + 1.0 + GAPS,
             faster=rate / epoch.rate,
-            window=belief.unit * epoch.rate,
+            window=window * epoch.rate,
         )
         self._move(now, rate)
 
@@ -425,7 +439,7 @@ class Hold:
         belief = self.belief
         if is_noise:
             self.noise.on_found(belief.hits, belief.series)
-            belief.acquit()
+            belief.acquit(FIRST_CLIMB)
             self._move(now, belief.rate)
         else:
             belief = self.belief = self._fallback

@@ -3,7 +3,7 @@
 Laws
 ----
 * What the site asked for is kept whole, never shortened.
-* Without a word from the site: at least 1.2 gaps of the new rate, at least 0.25 s, and until
+* Without a word from the site: at least 1.2 gaps of the rate in use, at least 0.25 s, and until
   what was served beyond the pace is repaid.
 * When that was too short: a debt once more as long, then the silence that worked before, then
   just over the units in which people write limits: ten seconds, a minute, a quarter of an hour,
@@ -15,13 +15,11 @@ Laws
 
 from __future__ import annotations
 
+from .ceiling import GAPS
 from .facts import Recovery
 
 BREATH = 0.25
 """Least seconds of silence after any refusal: a refusal is never answered at once."""
-
-GAPS = 1.2
-"""Gaps of the new rate in the first silence: one lets a token come back, the rest is margin."""
 
 CREDIT = 2
 """Times in a row that a debt may be too short, and twice a debt too, before neither is believed any

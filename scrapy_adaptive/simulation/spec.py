@@ -28,7 +28,7 @@ MODIFIERS = (
     ("vanish=START-END", "no limit between those seconds"),
     ("noise=SHARE", "503 for that share of the pages, whatever the rate"),
     ("dead=EVERY", "always 503 for each page of so many"),
-    ("retry-after", "refusals tell Retry-After"),
+    ("retry-after[=SECONDS]", "refusals tell Retry-After: the truth, or always so many seconds"),
     ("ratelimit", "answers tell what remains"),
     (f"lying={'|'.join(LIES)}", "what they tell of it is false"),
 )
@@ -43,6 +43,7 @@ class _Changes:
     noise: float = 0.0
     dead: int = 0
     retry_after: bool = False
+    wait: float | None = None
     quota: Telling | None = None
     flags: set[str] = field(default_factory=set)
 
@@ -101,19 +102,24 @@ class _Reader:
             self._refuse(",".join(sorted(self._changes.flags)), f"{allowed}, not both")
 
     def site(self, seed: int | str) -> Site:
-        """The site: headers stand around the model, faults around both."""
+        """The site: faults stand around the model, headers around both."""
         model, changes = self._model, self._changes
         chance = random.Random(f"{seed} server")
         order = Order(self._numbers, frozenset(changes.flags), changes.vary, chance)
         server = model.make(order)
-        if changes.retry_after or changes.quota:
-            server = TellingServer(
-                cast("Limiter", server), retry_after=changes.retry_after, quota=changes.quota
-            )
+        limiter = cast("Limiter", server)
         if changes.dead:
             server = DeadPagesServer(server, changes.dead)
         if changes.noise:
             server = NoisyServer(server, changes.noise, random.Random(f"{seed} noise"))
+        if changes.retry_after or changes.quota:
+            server = TellingServer(
+                server,
+                limiter,
+                retry_after=changes.retry_after,
+                wait=changes.wait,
+                quota=changes.quota,
+            )
         return Site(self._spec, server, pages(model.shares, random.Random(f"{seed} pages")))
 
     def _refuse(self, part: str, allowed: str) -> NoReturn:
@@ -186,12 +192,19 @@ class _Reader:
             if value not in LIES:
                 self._refuse(modifier, f"lying={'|'.join(LIES)}")
             self._changes.quota = LIES[value]
-        elif value or "=" in modifier:
-            self._refuse(modifier, f"{name} without a value")
-        elif name == "ratelimit":
-            self._changes.quota = self._changes.quota or truth
-        else:
+        elif name == "retry-after":
             self._changes.retry_after = True
+            self._changes.wait = self._seconds(modifier, value) if "=" in modifier else None
+        elif "=" in modifier:
+            self._refuse(modifier, "ratelimit without a value")
+        else:
+            self._changes.quota = self._changes.quota or truth
+
+    def _seconds(self, modifier: str, value: str) -> float:
+        seconds = _finite(value)
+        if not (seconds >= 0 and seconds % 1 == 0):
+            self._refuse(modifier, "retry-after=SECONDS with a whole number, 0 or more")
+        return seconds
 
     def _share(self, modifier: str, value: str) -> float:
         share = _finite(value)
@@ -209,7 +222,7 @@ class _Reader:
 
 
 def _name_of(usage: str) -> str:
-    return usage.partition("=")[0]
+    return usage.partition("=")[0].partition("[")[0]
 
 
 def _finite(text: str) -> float:

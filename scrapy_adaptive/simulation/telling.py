@@ -18,7 +18,7 @@ from scrapy_adaptive.core.headers import Hints, Quota
 
 from .limiter import Limiter
 from .rates import ROUNDING
-from .wire import Page, Reply
+from .wire import Page, Reply, Server
 
 Telling: TypeAlias = Callable[[Quota, Page], Quota]
 """What a server makes of its quota before it tells it."""
@@ -62,13 +62,25 @@ class TellingServer:
 
     Args:
         inner: the server.
+        limiter: the one in it that knows the limit.
         retry_after: tell Retry-After with each refusal.
+        wait: seconds that are told each time; None for what the limiter knows.
         quota: tell RateLimit with each answer, by this; None tells none.
     """
 
-    def __init__(self, inner: Limiter, *, retry_after: bool, quota: Telling | None) -> None:
+    def __init__(
+        self,
+        inner: Server,
+        limiter: Limiter,
+        *,
+        retry_after: bool,
+        wait: float | None,
+        quota: Telling | None,
+    ) -> None:
         self.inner = inner
+        self._limiter = limiter
         self._retry_after = retry_after
+        self._wait_told = wait
         self._quota = quota
 
     def on_arrival(self, now: float, page: Page) -> Reply:
@@ -83,12 +95,14 @@ class TellingServer:
     def _wait(self, reply: Reply, now: float, page: Page) -> float | None:
         if not self._retry_after or reply.outcome is Outcome.ACCEPTED:
             return None
-        return _whole_seconds(self.inner.retry_at(now, page) - now)
+        if self._wait_told is not None:
+            return self._wait_told
+        return _whole_seconds(self._limiter.retry_at(now, page) - now)
 
     def _quotas(self, now: float, page: Page) -> tuple[Quota, ...]:
         if self._quota is None:
             return ()
-        quota = self.inner.quota(now, page)
+        quota = self._limiter.quota(now, page)
         if quota.reset is not None:
             quota = replace(quota, reset=_whole_seconds(quota.reset))
         return (self._quota(quota, page),)
