@@ -62,7 +62,7 @@ class Memory:
         wall = self._wall_clock()
         self._known = {
             key: (entry["at"], Learned(**{name: _from_json(entry[name]) for name in NUMBERS}))
-            for key, entry in saved.get("learned", {}).items()
+            for key, entry in saved["learned"].items()
             if abs(wall - entry["at"]) <= STALE_AFTER
         }
         if self._known:
@@ -119,21 +119,25 @@ def _from_json(value: float | None) -> float:
     return math.inf if value is None else float(value)
 
 
-def _checked(saved: Any) -> dict[str, Any]:
+def _checked(content: Any) -> dict[str, Any]:
     """The content of a file.
 
     Raises:
         ValueError: it is not what `Memory.save` writes.
     """
-    if not isinstance(saved, dict) or saved.get("version") not in (1, VERSION):
+    saved: dict[str, Any] = content if isinstance(content, dict) else {}
+    version = saved.get("version")
+    if type(version) is not int or not 1 <= version <= VERSION:
         raise ValueError(f"its version is not {VERSION}")
-    for name in ("paused_until", "learned")[: saved["version"]]:
+    if version == 1:
+        saved = {**saved, "learned": {}}
+    for name in ("paused_until", "learned"):
         if not isinstance(saved.get(name), dict):
             raise ValueError(f"{name} is not a table of slots")
     for key, until in saved["paused_until"].items():
         if not _is_number(until):
             raise ValueError(f"paused_until of {key!r} is {until!r}, not seconds since the epoch")
-    for key, entry in saved.get("learned", {}).items():
+    for key, entry in saved["learned"].items():
         if not isinstance(entry, dict) or not _is_learned(entry):
             raise ValueError(f"learned of {key!r} is {entry!r}, not an instant and numbers")
     return saved

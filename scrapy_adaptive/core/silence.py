@@ -15,11 +15,14 @@ Laws
 
 from __future__ import annotations
 
-from .ceiling import GAPS
 from .facts import Recovery
 
 BREATH = 0.25
 """Least seconds of silence after any refusal: a refusal is never answered at once."""
+
+GAPS = 1.2
+"""Gaps in the first silence: one lets a token come back, the rest is margin. Those of the rate
+that is in use once the refusal was felt."""
 
 CREDIT = 2
 """Times in a row that a debt may be too short, and twice a debt too, before neither is believed any

@@ -28,20 +28,31 @@ WITH_SEARCH: Mapping[str, float] = {PAGE: 0.8, SEARCH: 0.2}
 """A site a fifth of whose pages belong to a slower endpoint."""
 
 
+LEAST = 1e-6
+"""Least of any number of a model."""
+
+MOST = 1e6
+"""Most of any: a million workers, or ten days and more, are enough."""
+
+
 @dataclass(frozen=True, slots=True)
 class Number:
     """One number of a model, as a spec gives it."""
 
     name: str
-    least: float = 0.0
-    """Least that is allowed; 0 itself is not."""
+    least: float = LEAST
+    """Least that is allowed."""
     is_whole: bool = False
 
     @property
     def allowed(self) -> str:
         """What is allowed, in words."""
         kind = "a whole number" if self.is_whole else "a number"
-        return f"{kind}, {f'{self.least:g} or more' if self.least else 'more than 0'}"
+        return f"{kind} from {self.least:g} to {MOST:g}"
+
+    def fits(self, number: float) -> bool:
+        """Whether it is allowed; NaN is not."""
+        return self.least <= number <= MOST and (not self.is_whole or number % 1 == 0)
 
 
 @dataclass(frozen=True, slots=True)

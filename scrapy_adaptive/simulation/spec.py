@@ -16,7 +16,7 @@ from typing import NoReturn, cast
 
 from .faults import DeadPagesServer, NoisyServer
 from .limiter import Limiter
-from .models import MODELS, Model, Number, Order
+from .models import MODELS, MOST, Model, Number, Order
 from .pages import pages
 from .rates import Rate, constant, stepped, vanishing, waving
 from .telling import LIES, Telling, TellingServer, truth
@@ -76,7 +76,10 @@ def describe() -> str:
     for model in MODELS:
         lines.append(_line(model.usage, model.meaning))
         lines += [_line(f"  ,{flag}", meaning) for flag, meaning in model.flags.items()]
-    lines += ["modifiers of all models, after commas:"]
+    lines += [
+        "modifiers, after commas; the first three of models with a limit, the last three of those",
+        "that refuse:",
+    ]
     lines += [_line(usage, meaning) for usage, meaning in MODIFIERS]
     return "\n".join(lines)
 
@@ -139,8 +142,7 @@ class _Reader:
 
     def _number(self, given: str, wanted: Number) -> float:
         number = _finite(given)
-        fits = number >= wanted.least and number > 0 and (not wanted.is_whole or number % 1 == 0)
-        if not fits:
+        if not wanted.fits(number):
             self._refuse(given, f"{wanted.allowed}, as {wanted.name} of {self._model.usage}")
         return number
 
@@ -202,8 +204,9 @@ class _Reader:
 
     def _seconds(self, modifier: str, value: str) -> float:
         seconds = _finite(value)
-        if not (seconds >= 0 and seconds % 1 == 0):
-            self._refuse(modifier, "retry-after=SECONDS with a whole number, 0 or more")
+        if not (0 <= seconds <= MOST and seconds % 1 == 0):
+            allowed = f"retry-after=SECONDS with a whole number from 0 to {MOST:g}"
+            self._refuse(modifier, allowed)
         return seconds
 
     def _share(self, modifier: str, value: str) -> float:

@@ -17,7 +17,7 @@ from scrapy_adaptive.core.belief import MARKS, PRICE, Belief
 from scrapy_adaptive.core.bracket import stage
 from scrapy_adaptive.core.ceiling import SLOWEST
 from scrapy_adaptive.core.epoch import ISOLATED
-from scrapy_adaptive.core.facts import Permit, Recovery
+from scrapy_adaptive.core.facts import Learned, Permit, Recovery
 from scrapy_adaptive.core.hold import Hold
 from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.runs import Run
@@ -302,6 +302,21 @@ class TestHeldRates:
         belief = played.hold.belief
         assert belief.rate == pytest.approx(9.7838, abs=1e-4)
         assert (belief.lo, belief.hi) == (belief.rate, 10.0)
+
+    @pytest.mark.parametrize(
+        ("count", "wait", "rate"),
+        [(100, 9.0, 9.702), (100, 11.0, 0.99 * 101 / 21.1), (60, 5.0, 9.702)],
+    )
+    def test_a_wait_that_was_asked_for_is_no_sign_of_a_limit_unless_it_is_long(
+        self, count: int, wait: float, rate: float
+    ) -> None:
+        """Longer than what was served took; then the account is believed, as of a window. Else
+        the cut is of 2 %, and the margin's one."""
+        played = settled()
+        played.serve(count)
+        played.refuse()
+        played.recover(wait, told=True)
+        assert played.rate == pytest.approx(rate, rel=0.002)
 
     def test_each_next_cut_is_deeper(self) -> None:
         played = settled()
@@ -1018,6 +1033,23 @@ class TestDebt:
         belief.drained = (Run(48, 2.0),)
         assert owing.hold.debt(owing.now) > 4.0
 
+    def test_nothing_is_owed_of_what_latency_alone_held_back_for_over_a_minute(self) -> None:
+        """20/s were allowed and 15/s served, for 70 s; 10/s had passed before. A limit is back."""
+        played = Played(20.0, Belief(20.0, lo=10.0, is_start=False))
+        played.serve(1400, binding=False)
+        played.refuse()
+        assert played.hold.belief.lo == pytest.approx(20.0, rel=0.01)
+        assert played.hold.debt(played.now) == pytest.approx(0.0, abs=0.1)
+
+    @pytest.mark.parametrize(("hi", "count"), [(30.0, 1400), (math.inf, 1000)])
+    def test_else_it_is_owed(self, hi: float, count: int) -> None:
+        """Under a lid, or where a window of a minute may explain it."""
+        played = Played(20.0, Belief(20.0, lo=10.0, hi=hi, is_start=False))
+        played.serve(count, binding=False)
+        played.refuse()
+        assert played.hold.belief.lo == 10.0
+        assert played.hold.debt(played.now) == pytest.approx(count / 20.0, rel=0.01)
+
     def test_nothing_is_owed_where_refusals_are_noise(self, owing: Played) -> None:
         owing.hold.noise.on_found(4, 800)
         assert owing.hold.debt(owing.now) == 0.0
@@ -1036,6 +1068,15 @@ class TestPardons:
         played.hold.on_pardon(played.now)
         assert played.hold.belief == before
         assert played.hold.debt(played.now) == debt
+
+    def test_the_wait_that_it_asked_for_lengthens_no_stage(self) -> None:
+        played = settled(10.0, hi=20.0)
+        needed = played.hold._needed
+        played.refuse()
+        played.recover(60.0, told=True)
+        assert played.hold._needed > 500.0 > needed
+        played.hold.on_pardon(played.now)
+        assert played.hold._needed == needed
 
     def test_the_next_page_that_seems_broken_is_asked_again_after_a_longer_silence(self) -> None:
         """Four times, until thirty pages were served."""
@@ -1235,6 +1276,18 @@ class TestNoise:
         played.serve(40)
         assert played.hold._look is None
 
+    def test_a_look_outlasts_the_window_that_a_told_wait_may_be_the_rest_of(self) -> None:
+        """Waits of 50 s may be the rest of a minute, whose count is free; 65 pages are without."""
+        played = settled(10.0, hi=10.2)
+        played.hold._quiet = 50.0
+        for _ in range(5):
+            played.serve(100)
+            played.refuse()
+            played.recover(1.0, told=True)
+        assert played.hold._look is not None
+        played.serve(300)
+        assert played.hold._look is not None
+
     def test_what_a_held_rate_is_refused_counts_for_noise(self) -> None:
         """Else it would seem ever rarer: what stages met that did not pass would be forgotten.
 
@@ -1309,6 +1362,15 @@ def tell(played: Played, what: str, count: int, seconds: float) -> None:
         played.hold.on_pardon(played.now)
     else:
         played.now += 1000.0 * seconds
+
+
+class TestLearned:
+    """What the next crawl begins with."""
+
+    def test_where_the_limit_fell_it_is_the_rate_that_is_held(self) -> None:
+        """Not the best that ever was, which was refused since."""
+        played = Played(3.0, Belief(3.0, lo=2.9, hi=3.1, best=10.0, is_start=False))
+        assert played.hold.learned == Learned(2.9, 3.1, math.inf, 9.5)
 
 
 class TestMemory:

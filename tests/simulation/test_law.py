@@ -171,6 +171,22 @@ def test_a_limit_that_rises_fourfold_is_followed() -> None:
     assert refused(found) <= 0.003
 
 
+def test_a_limit_that_vanishes_and_returns_is_held_again_at_once() -> None:
+    """What was served meanwhile is not owed: it is 16 times what the limit allows."""
+    for readings in crawls("bucket:10/20,vanish=600-1200", LONG / 2):
+        assert (readings.second_half.goodput_ratio or 0.0) >= 0.95
+        assert readings.longest_pause <= 5.0
+
+
+@pytest.mark.parametrize(("wait", "share"), [(0, 0.95), (1, 0.9), (5, 0.5)])
+def test_refusals_by_chance_that_ask_for_a_wait_are_not_taken_for_a_limit(
+    wait: int, share: float
+) -> None:
+    """Who obeys each wait in full, without going faster after it, gets 100, 95 and 80 %."""
+    found = crawls(f"bucket:10/20,noise=0.005,retry-after={wait}", LONG)
+    assert goodput(found) >= share
+
+
 @pytest.mark.parametrize("burst", [1, 5, 20, 100])
 def test_fifty_a_second_are_reached_within_ten_seconds(burst: int) -> None:
     """Ninety percent of it, from a start at one page a second."""

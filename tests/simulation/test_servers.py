@@ -229,6 +229,14 @@ class TestAround:
         waits = [server.on_arrival(0.0, PAGE).hints.retry_after for _ in range(2)]
         assert waits == [None, 3.0]
 
+    def test_a_fault_tells_retry_after_too(self) -> None:
+        """What the limit behind it, which was hit, asks for; or what the spec says."""
+        for flag, told in (("retry-after", 1.0), ("retry-after=5", 5.0)):
+            server = server_of(f"bucket:10/1,dead=2,{flag}")
+            assert server.on_arrival(0.0, Page(2, "page")).hints.retry_after == told
+        limited = server_of("bucket:10/1,retry-after=5")
+        assert [limited.on_arrival(0.0, PAGE).hints.retry_after for _ in range(2)] == [None, 5.0]
+
     def test_ratelimit_tells_what_remains_and_when_there_is_more(self) -> None:
         server = server_of("log:3/10,ratelimit")
         quotas = [server.on_arrival(now, PAGE).hints.quotas[0] for now in (0.0, 1.0, 2.5, 3.0)]

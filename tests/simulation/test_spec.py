@@ -21,6 +21,7 @@ GOOD = {
     "endpoint:10/1": 10.0,
     "free:0.05,noise=0.5": float("inf"),
     "bucket:10/1,step=0.3@0,retry-after,ratelimit": 3.0,
+    "bucket:10/1,noise=0.1,retry-after=30": 9.0,
 }
 
 BAD = {
@@ -28,11 +29,13 @@ BAD = {
     "buckt:5/3": "'buckt': allowed is bucket, window",
     "bucket": "'bucket': allowed is bucket:RATE/BURST",
     "bucket:1/1/1": "allowed is bucket:RATE/BURST",
-    "bucket:x/3": "'x': allowed is a number, more than 0, as RATE",
+    "bucket:x/3": "'x': allowed is a number from 1e-06 to 1e+06, as RATE",
     "bucket:nan/3": "'nan': allowed is a number",
     "bucket:inf/3": "'inf': allowed is a number",
-    "bucket:5/0.5": "'0.5': allowed is a number, 1 or more, as BURST",
-    "window:1.5/60": "'1.5': allowed is a whole number, 1 or more, as COUNT",
+    "bucket:5/0.5": "'0.5': allowed is a number from 1 to 1e+06, as BURST",
+    "window:1.5/60": "'1.5': allowed is a whole number from 1 to 1e+06, as COUNT",
+    "queue:1e300/1": "'1e300': allowed is a whole number from 1 to 1e+06",
+    "bucket:1e-320/1,retry-after": "'1e-320': allowed is a number from 1e-06",
     "bucket:5/3,": "'': allowed is step=",
     "bucket:5/3,foo": "'foo': allowed is step=",
     "bucket:5/3,counted": "'counted': allowed is step=",
@@ -42,6 +45,8 @@ BAD = {
     "bucket:5/3,vanish=5-2": "START before END",
     "bucket:5/3,lying": "allowed is lying=remaining|reset|absurd",
     "bucket:5/3,ratelimit=3": "ratelimit without a value",
+    "bucket:5/3,retry-after=0.5": "retry-after=SECONDS with a whole number from 0 to 1e+06",
+    "bucket:5/3,retry-after=": "retry-after=SECONDS with a whole number",
     "free:1,sine=0.5": "a model with a limit",
     "queue:1/1,retry-after": "a model that refuses",
     "ban:1/1/1,restarted,doubling": "restarted or doubling, not both",
