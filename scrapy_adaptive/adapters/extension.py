@@ -178,7 +178,7 @@ class AdaptiveThrottle:
         """Parked slots, for how many seconds yet, and how many requests wait for them."""
         throttle = self.throttle
         return [
-            Parked(slot.key, slot.pause.until - now, throttle.waiting(slot.key))
+            Parked(slot.key, slot.silent_until - now, throttle.waiting(slot.key))
             for slot in throttle.governor.parked(now)
         ]
 

@@ -2,7 +2,8 @@
 
 Laws
 ----
-* A pause that still runs when the spider closes runs on in the next crawl.
+* A pause that still runs when the spider closes runs on in the next crawl, and so does the wait
+  for a quota that is spent.
 * What was learned of a site's limit is the next crawl's first guess, for a week.
 * Instants are saved in wall-clock seconds: the monotonic clock of a process ends with it.
 * A file that is damaged is ignored, with one warning.
@@ -19,7 +20,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_adaptive.core.breaker import Phase
 from scrapy_adaptive.core.facts import Learned
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ class Memory:
             return
         wall = self._wall_clock()
         pauses = {
-            slot.key: round(wall + slot.pause.until - now, 3)
+            slot.key: round(wall + slot.silent_until - now, 3)
             for slot in governor
-            if slot.phase is not Phase.CLOSED and slot.pause.until > now
+            if slot.silent_until > now
         }
         learned = {
             key: {

@@ -172,11 +172,11 @@ class Governor:
 
     def parked(self, now: float) -> list[Slot]:
         """Slots whose site asked for a longer pause than the user wants to sit through."""
-        return [slot for slot in self if slot.pause.is_parked(now)]
+        return [slot for slot in self if slot.is_parked(now)]
 
     def is_parked(self, key: str, now: float) -> bool:
         """Whether this slot is parked, or the one that it is under."""
-        return any(self.slot(each, now).pause.is_parked(now) for each in {key, self.host_of(key)})
+        return any(self.slot(each, now).is_parked(now) for each in {key, self.host_of(key)})
 
     # Sends
 

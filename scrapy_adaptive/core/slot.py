@@ -151,8 +151,8 @@ class Slot:
         if self.doubts:
             return Hold(NEVER, Reason.VERDICT)
         pause = self.pause
-        if pause.phase is not Phase.CLOSED and pause.is_parked(now):
-            return Hold(pause.until, Reason.PARKED)
+        if self.is_parked(now):
+            return Hold(self.silent_until, Reason.PARKED)
         if pause.phase is Phase.HALF_OPEN and self._probe is not None:
             return Hold(NEVER, Reason.PROBE)
         if pause.phase is Phase.OPEN and busy > self.in_flight:
@@ -169,6 +169,19 @@ class Slot:
         if self.pace.quotas.is_spent:
             return Hold(self.pace.quotas.until, Reason.QUOTA)
         return None
+
+    @property
+    def silent_until(self) -> float:
+        """The end of the pause, or of a quota that is spent; 0 where there is neither."""
+        quotas = self.pace.quotas
+        paused = self.pause.until if self.phase is not Phase.CLOSED else 0.0
+        return max(paused, quotas.until if quotas.is_spent else 0.0)
+
+    def is_parked(self, now: float) -> bool:
+        """Whether the site asks for a longer silence than the user wants to sit through."""
+        quotas = self.pace.quotas
+        is_paused = self.phase is not Phase.CLOSED and self.pause.is_parked(now)
+        return is_paused or (quotas.is_spent and quotas.until - now > self.limits.max_pause)
 
     @property
     def wanted(self) -> Wanted:

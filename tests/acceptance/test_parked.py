@@ -118,6 +118,32 @@ def test_a_job_of_which_only_a_parked_host_is_left_ends_and_goes_on_after_its_in
     assert min(hit.start for hit in pages_of(site, PARKED)) >= told_until
 
 
+def test_a_job_does_not_sit_through_a_quota_that_is_spent_for_hours(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """Nothing is refused: the first page tells that no more are left. The next run asks nothing."""
+
+    def spent(visit: Visit) -> Answer:
+        if not visit.host.startswith(PARKED):
+            return Answer()
+        return Answer(headers={"RateLimit-Policy": '"d";q=1;w=7200', "RateLimit": '"d";r=0;t=7200'})
+
+    site = origin(spent, addresses=HOSTS)
+    # One at a time there, so that nothing else of it is in flight when it tells.
+    settings = {**SETTINGS, "DOWNLOAD_SLOTS": {PARKED: {"concurrency": 1}}}
+    options: dict[str, Any] = {
+        "jobdir": tmp_path / "job",
+        "arguments": {"urls": in_turn(site, dict.fromkeys(HOSTS, PAGES))},
+        "timeout": 40,
+    }
+    for items in (len(OTHERS) * PAGES + 1, 0):
+        done = crawl(UrlsSpider, settings, **options)
+        assert done.stats["finish_reason"] == "adaptive_parked"
+        assert len(done.items) == items
+        assert re.search(rf"slot {PARKED}: parked until .* \({PAGES - 1} requests wait\)", done.log)
+    assert len(hits_at(site, PARKED)) == 1
+
+
 @REACTORS
 def test_a_crawl_without_a_job_waits_for_a_parked_host_and_says_so_each_interval(
     reactor: Reactor, origin: Callable[..., Origin], crawl: Crawler

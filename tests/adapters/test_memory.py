@@ -12,6 +12,7 @@ import pytest
 from scrapy_adaptive.adapters.memory import STALE_AFTER, Memory
 from scrapy_adaptive.adapters.settings import STATE_FILE as FILE
 from scrapy_adaptive.core.facts import Learned, Reason
+from scrapy_adaptive.core.headers import Quota
 from tests.core.virtual import Virtual
 
 MIDNIGHT = 1_700_000_000.0
@@ -104,6 +105,16 @@ def test_a_long_pause_is_parked_again(tmp_path: Path) -> None:
     memory(tmp_path).save(crawl.governor, crawl.now)
     assert recalled(tmp_path, MIDNIGHT + 3000).why_held("a") is Reason.PARKED
     assert recalled(tmp_path, MIDNIGHT + 4000).why_held("a") is Reason.PAUSED
+
+
+def test_a_spent_quota_is_waited_for_by_the_next_run(tmp_path: Path) -> None:
+    """Nothing was refused, and nothing is."""
+    crawl = Virtual()
+    crawl.accept(crawl.send("a"), quotas=(Quota(0, 7200.0),))
+    memory(tmp_path).save(crawl.governor, crawl.now)
+    assert recalled(tmp_path, MIDNIGHT + 3000).held_until(Reason.PARKED, "a") == pytest.approx(
+        4200.0, abs=0.001
+    )
 
 
 def test_a_pause_is_saved_again_by_a_run_that_did_not_see_its_end(tmp_path: Path) -> None:

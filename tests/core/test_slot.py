@@ -10,6 +10,7 @@ import pytest
 
 from scrapy_adaptive.core.breaker import Phase
 from scrapy_adaptive.core.facts import Decision, Event, Hold, Reason, Wanted
+from scrapy_adaptive.core.headers import Quota
 from scrapy_adaptive.core.limits import Limits
 from tests.core.virtual import Virtual
 
@@ -141,6 +142,19 @@ class TestTrips:
         assert [slot.key for slot in virtual.governor.parked(virtual.now)] == (
             ["a"] if reason == "PARKED" else []
         )
+        virtual.fetch()
+        assert virtual.governor.parked(virtual.now) == []
+
+    @pytest.mark.parametrize(("reset", "reason"), [(3600.0, "QUOTA"), (3601.0, "PARKED")])
+    def test_so_is_a_quota_that_is_spent_for_longer(self, reset: float, reason: str) -> None:
+        """Nothing was refused: the last page that was served told it."""
+        virtual = Virtual(PACED)
+        virtual.accept(virtual.send(), quotas=(Quota(0, reset),))
+        assert virtual.hold() == Hold(reset, Reason[reason])
+        assert [slot.silent_until for slot in virtual.governor.parked(virtual.now)] == (
+            [reset] if reason == "PARKED" else []
+        )
+        virtual.wait_out()
         virtual.fetch()
         assert virtual.governor.parked(virtual.now) == []
 

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, Phase, settings
 from scrapy_adaptive.core.facts import Answer, Decision, Hold, Outcome, Page, Permit, Reason
 from scrapy_adaptive.core.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.core.headers import Quota
 from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.slot import Slot
 
@@ -117,10 +118,16 @@ class Virtual:
         return [self.send(key) for _ in range(count)]
 
     def accept(
-        self, permit: Permit, *, page: Page | None = None, latency: float | None = None
+        self,
+        permit: Permit,
+        *,
+        page: Page | None = None,
+        latency: float | None = None,
+        quotas: tuple[Quota, ...] = (),
     ) -> Decision:
         """The site served the request."""
-        return self._answer(permit, Answer(Outcome.ACCEPTED, latency=latency, page=page))
+        served = Answer(Outcome.ACCEPTED, latency=latency, page=page, quotas=quotas)
+        return self._answer(permit, served)
 
     def refuse(
         self, permit: Permit, *, page: Page | None = None, told: float | None = None
