@@ -168,7 +168,9 @@ def main() -> int:
     table = Table("queueing")
     table.add(f"{SITE.spec}, {given.minutes:g} minutes, means over {len(seeds)} seeds", "")
     below = tabulate(table, curves)
-    table.add("", f"{below or 'none'} of our points are below AutoThrottle's curve")
+    table.add(
+        "", f"{below or 'none'} of our points are more than {NOISE:g} below AutoThrottle's curve"
+    )
     table.keep(given.out)
     if given.out:
         draw(curves, given.out / "queueing.png", table.command)

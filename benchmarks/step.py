@@ -5,14 +5,17 @@ the requests of a simulated crawl against a token bucket, in which one request i
 refused; early and late ones are compared. The size is that of a slot with all that it holds.
 Exit status 1 if the median step takes 50 µs or more, or a slot more than 100 kB.
 
-    python benchmarks/step.py [--pages 200000]
+    python benchmarks/step.py [--pages 200000] [--out FOLDER]
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
-sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import argparse
 import random
@@ -23,6 +26,8 @@ from collections.abc import Iterator
 from enum import Enum
 from types import FunctionType, MethodType
 
+from benchmarks.tables import Table
+from scrapy_adaptive.core.classes import MOST
 from scrapy_adaptive.core.facts import Answer, Hold, Outcome
 from scrapy_adaptive.core.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
@@ -84,7 +89,9 @@ def main() -> int:
     """Measure, print, and judge."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pages", type=int, default=200_000)
-    pages = parser.parse_args().pages
+    parser.add_argument("--out", type=Path, help="folder for what is printed")
+    given = parser.parse_args()
+    pages = given.pages
     governor = Governor(
         Limits(target_concurrency=8.0, concurrency=8),
         global_breaker=GlobalBreaker(slots=5, window=10.0, cooldown=5.0),
@@ -97,11 +104,16 @@ def main() -> int:
     late = statistics.median(found)
     late_size = size(governor.slot("site", 0.0), set())
     refused = governor.counts.refusals
-    print(f"{pages} pages, {refused} refused")
-    print(f"median step: {early:.1f} µs in the first tenth, {late:.1f} µs after it")
-    print(f"one slot: {early_size} B after the first tenth, {late_size} B at the end")
     misses = late >= BOUND or late_size > MOST_BYTES
-    print(f"{'ABOVE' if misses else 'within'} the bounds: {BOUND:g} µs, {MOST_BYTES} B")
+    table = Table("step")
+    table.add(
+        f"{pages} pages, {refused} refused",
+        f"median step: {early:.1f} µs in the first tenth, {late:.1f} µs after it",
+        f"one slot: {early_size} B after the first tenth, {late_size} B at the end;",
+        f"a host has {MOST} more at most, one for each class of pages with a limit of its own",
+        f"{'ABOVE' if misses else 'within'} the bounds: {BOUND:g} µs, {MOST_BYTES} B",
+    )
+    table.keep(given.out)
     return int(misses)
 
 

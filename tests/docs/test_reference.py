@@ -6,6 +6,7 @@ import ast
 import importlib
 import re
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from scrapy.settings import Settings
@@ -154,13 +155,30 @@ def test_every_outcome_is_on_the_page_of_the_api_and_no_other_is() -> None:
     assert sorted(told) == sorted(Outcome.__members__)
 
 
-@pytest.mark.parametrize("row", rows("explanation/law", "name"), ids=lambda row: row[0])
+CONSTANTS = [*rows("explanation/law", "name"), *rows("explanation/hold", "name")]
+ORIGINS = {"theory", "goal", "people", "risk", "machine", "sweep", "taste"}
+
+
+@pytest.mark.parametrize("row", CONSTANTS, ids=lambda row: row[0])
 def test_a_constant_of_the_law_has_the_value_that_is_told(row: tuple[str, ...]) -> None:
+    """And one of the origins that are explained."""
     module, _, name = literal(row[0]).partition(".")
     found = getattr(importlib.import_module(f"scrapy_adaptive.core.{module}"), name)
     text = literal(row[1])
     told = ast.literal_eval(text) if text[0] == "(" else float(Fraction(text.replace(" ", "")))
     assert told == found
+    assert row[2] in ORIGINS
+
+
+def test_every_number_of_the_law_is_told() -> None:
+    """Those that a module of the core gives a name to, but for reading headers and for the rota."""
+    told = {literal(row[0]) for row in CONSTANTS}
+    assert len(told) == len(CONSTANTS)
+    for path in Path(scrapy_adaptive.core.__file__).parent.glob("*.py"):
+        if path.stem in ("headers", "header_values", "rota", "slots"):
+            continue
+        for name in re.findall(r"(?m)^([A-Z][A-Z_]+) = [\d(-]", path.read_text(encoding="utf-8")):
+            assert f"{path.stem}.{name}" in told
 
 
 @pytest.mark.parametrize("page", page_names())
