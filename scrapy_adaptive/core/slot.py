@@ -31,7 +31,7 @@ DRAIN = 10.0
 waited for in no later pause either."""
 
 RECHECK_MOST = 12.0
-"""Most seconds of silence before a recheck: the first rung of the ladder."""
+"""Most seconds of silence before a recheck: just over ten, as people write limits."""
 
 FORGET_AFTER = 3620.0
 """Seconds after which a pause that nobody probed is no news any more: the longest rung."""

@@ -101,6 +101,12 @@ SERVICE = Number("SERVICE")
 GAP = 2.0
 """Seconds that Connotea wanted between two hits of crawlers."""
 
+AGENT_GAP = 30.0
+"""Seconds that it wanted between two hits of the same one."""
+
+STACK, STACK_SECONDS = 10.0, 15.0
+"""Its hit stack: hits of a visitor in so many seconds."""
+
 
 def _bucket(order: Order) -> Server:
     rate, burst = order.numbers
@@ -142,7 +148,9 @@ def _ban(order: Order) -> Server:
 
 
 def _connotea(order: Order) -> Server:
-    return LastHitServer(order.vary(1.0 / GAP))
+    if "visitor" in order.flags:
+        return LogServer(order.vary(STACK), STACK_SECONDS, counts_refusals=True)
+    return LastHitServer(order.vary(1.0 / (AGENT_GAP if "agent" in order.flags else GAP)))
 
 
 def _endpoint(order: Order) -> Server:
@@ -191,7 +199,16 @@ MODELS: tuple[Model, ...] = (
             "doubling": "every hit restarts the ban, twice as long",
         },
     ),
-    Model("connotea", (), "2 s since the last hit, refused or not", _connotea),
+    Model(
+        "connotea",
+        (),
+        "2 s since the last hit of any crawler, refused or not",
+        _connotea,
+        {
+            "agent": "30 s since the last hit of this one",
+            "visitor": "who seems no crawler: ten hits in 15 s, refused or not",
+        },
+    ),
     Model(
         "endpoint",
         (RATE, Number("SEARCH")),

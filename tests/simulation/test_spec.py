@@ -18,6 +18,8 @@ GOOD = {
     "queue:4/0.25,random": 16.0,
     "ban:20/20/60,doubling": 20.0,
     "connotea": 0.5,
+    "connotea,agent": 1 / 30,
+    "connotea,visitor": 10 / 15,
     "endpoint:10/1": 10.0,
     "free:0.05,noise=0.5": float("inf"),
     "bucket:10/1,step=0.3@0,retry-after,ratelimit": 3.0,
@@ -50,6 +52,7 @@ BAD = {
     "free:1,sine=0.5": "a model with a limit",
     "queue:1/1,retry-after": "a model that refuses",
     "ban:1/1/1,restarted,doubling": "restarted or doubling, not both",
+    "connotea,agent,visitor": "agent or visitor, not both",
     "bucket:5/3\nnoise": "allowed is",
 }
 
