@@ -191,7 +191,7 @@ class Hold:
         """A congestion epoch begins; what it means is thought over when it ends."""
         self._pardon = self._remembered()
         busy = self._account.seconds(now, 1.0 / rate)
-        if self.belief.hi == math.inf and self.belief.lo:
+        if self.belief.lo and not self.belief.passed:
             self._hold_what_passed(busy)
         self._pain = Pain(now, rate, permit.level, self.belief.passed, busy)
 
@@ -299,7 +299,7 @@ class Hold:
         self.noise.on_rate()
 
     def _hold_what_passed(self, busy: float) -> None:
-        """Nothing but latency held the crawl: what was served for over a minute has passed, too.
+        """The rate did not bind: what was served for over a minute has passed all the same.
 
         Without, it would be owed: a limit that comes back would be met by hours of silence.
         """

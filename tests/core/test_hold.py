@@ -1033,19 +1033,22 @@ class TestDebt:
         belief.drained = (Run(48, 2.0),)
         assert owing.hold.debt(owing.now) > 4.0
 
-    def test_nothing_is_owed_of_what_latency_alone_held_back_for_over_a_minute(self) -> None:
-        """20/s were allowed and 15/s served, for 70 s; 10/s had passed before. A limit is back."""
-        played = Played(20.0, Belief(20.0, lo=10.0, is_start=False))
+    @pytest.mark.parametrize("hi", [30.0, math.inf])
+    def test_nothing_is_owed_of_what_was_served_for_over_a_minute_while_latency_held_the_crawl(
+        self, hi: float
+    ) -> None:
+        """20/s for 70 s, where 10/s had passed before. A limit is back, or it was chance."""
+        played = Played(20.0, Belief(20.0, lo=10.0, hi=hi, is_start=False))
         played.serve(1400, binding=False)
         played.refuse()
         assert played.hold.belief.lo == pytest.approx(20.0, rel=0.01)
         assert played.hold.debt(played.now) == pytest.approx(0.0, abs=0.1)
 
-    @pytest.mark.parametrize(("hi", "count"), [(30.0, 1400), (math.inf, 1000)])
-    def test_else_it_is_owed(self, hi: float, count: int) -> None:
-        """Under a lid, or where a window of a minute may explain it."""
-        played = Played(20.0, Belief(20.0, lo=10.0, hi=hi, is_start=False))
-        played.serve(count, binding=False)
+    @pytest.mark.parametrize(("count", "binding"), [(1000, False), (1400, True)])
+    def test_else_it_is_owed(self, count: int, *, binding: bool) -> None:
+        """A window of a minute may explain it; and a rate that binds has to pass its stage."""
+        played = Played(20.0, Belief(20.0, lo=10.0, hi=20.1, is_start=False, cost=100.0))
+        played.serve(count, binding=binding)
         played.refuse()
         assert played.hold.belief.lo == 10.0
         assert played.hold.debt(played.now) == pytest.approx(count / 20.0, rel=0.01)
