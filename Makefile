@@ -37,7 +37,7 @@ bench: $(VENV)/.test $(VENV)/.bench
 		set -- $$it; name=benchmarks/$$1.py; shift; echo "$$name $$*"; \
 		$(BIN)/python $$name "$$@" || failed="$$failed $$name"; \
 	done; \
-	test -z "$$failed" || { echo "missed a bound:$$failed"; exit 1; }
+	test -z "$$failed" || { echo "failed, or missed a bound:$$failed"; exit 1; }
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

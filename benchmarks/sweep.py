@@ -44,6 +44,7 @@ from scrapy_adaptive.core import (
     runs,
     silence,
     slot,
+    slots,
     slowness,
 )
 
@@ -154,7 +155,8 @@ CONSTANTS = (
     Constant("BREATH", silence, (slot,)),
     Constant("CREDIT", silence),
     Constant("DRAIN", slot),
-    *(Constant(name, classes) for name in ("BLIND", "DOUBT", "LEAST_SHARE", "MEMORY")),
+    *(Constant(name, classes, (slots,)) for name in ("BLIND", "DOUBT")),
+    *(Constant(name, classes) for name in ("LEAST_SHARE", "MEMORY")),
     Constant("OWN", classes, is_multiple=True),
     Constant("IDLE", account),
 )

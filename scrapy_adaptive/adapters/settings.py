@@ -211,7 +211,7 @@ SETTINGS: tuple[Setting, ...] = (
         3600.0,
         _SECONDS,
         number(0),
-        "A host that asks for a longer pause is parked.",
+        "A host that asks for a longer pause, or whose quota is spent for longer, is parked.",
     ),
     Setting(
         "ADAPTIVE_HOST_DEPTH_DISCOUNT",

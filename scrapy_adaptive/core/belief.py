@@ -97,6 +97,8 @@ class Belief:
     marks: tuple[Run, ...] = (Run(0, 0.0),)
     """What had been served, and the busy seconds, when each of the last stages began, and each of
     the last silences ended."""
+    marked_at: float = math.inf
+    """When the last of them was."""
     lateness: float = 1.0
     """How many times longer than asked for the gaps of the last long stage were; 0 where that is
     far too long."""
@@ -143,8 +145,9 @@ class Belief:
         self.hi = math.inf
         self.climb = climb / 2.0
 
-    def mark(self, seconds: float) -> None:
+    def mark(self, now: float, seconds: float) -> None:
         """A stage begins, or a silence is over, so many busy seconds after the last recovery."""
+        self.marked_at = now
         self.marks = (*self.marks[1 - MARKS :], Run(self.served, self.busy + seconds))
 
     def time(self, seconds: float) -> None:
@@ -158,11 +161,18 @@ class Belief:
         pages, seconds = self.served - 1, self.busy - epoch.outage
         return tuple(Run(pages - mark.pages, seconds - mark.seconds) for mark in self.marks)
 
-    def latest(self, seconds: float) -> Run:
-        """What was served in the present stage or since the last silence, if that was the later;
-        so many busy seconds after the last recovery."""
-        mark = self.marks[-1]
-        return Run(self.served - mark.pages, self.busy + seconds - mark.seconds)
+    def hold_served(self, now: float, least: float) -> None:
+        """The rate did not bind: what was served for over `least` seconds has passed all the same.
+
+        Without, it would be owed: a limit that comes back would be met by hours of silence. Time
+        in which nothing was asked for counts, as it proves nothing.
+        """
+        seconds = now - self.marked_at
+        if seconds <= least:
+            return
+        served = min(self.rate, (self.served - self.marks[-1].pages) / seconds)
+        if served > self.lo:
+            self.before, self.lo = self.lo, served
 
     @property
     def seen(self) -> float:

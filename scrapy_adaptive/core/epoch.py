@@ -123,8 +123,8 @@ class Epoch:
     """Whether a silence of a few gaps ended it."""
     is_alone: bool
     """Whether one request alone was refused, and a silence of a few gaps ended it. One that the
-    site asked for may be longer: chance asks for seconds too, but a limit that explains them asks
-    for more time than what it refused was served in, or had served few requests."""
+    site asked for may be as long as what was served before took: chance asks for seconds too, a
+    window for what is left of it. A few requests tell neither, so it may be longer there."""
     was_held: bool
     """Whether the rate had passed a stage before."""
 

@@ -192,7 +192,7 @@ class Hold:
         self._pardon = self._remembered()
         busy = self._account.seconds(now, 1.0 / rate)
         if self.belief.lo and not self.belief.passed:
-            self._hold_what_passed(busy)
+            self.belief.hold_served(now, OUTLAST_MOST)
         self._pain = Pain(now, rate, permit.level, self.belief.passed, busy)
 
     def on_refused(self) -> None:
@@ -216,11 +216,11 @@ class Hold:
         self._has_recovered = True
         if not explained:
             self._believe_rate(now, epoch)
-        self.belief.mark(0.0)
+        self.belief.mark(now, 0.0)
 
     def on_resumed(self, now: float) -> None:
         """A silence that cut nothing is over: it counts as time in which nothing was served."""
-        self.belief.mark(self._account.seconds(now, 1.0 / self.belief.rate))
+        self.belief.mark(now, self._account.seconds(now, 1.0 / self.belief.rate))
 
     def on_pardon(self, now: float) -> None:
         """The last epoch was a broken page's fault: go on as before."""
@@ -292,21 +292,11 @@ class Hold:
             self._begin_hope(now, hoped)
 
     def _move(self, now: float, rate: float) -> None:
-        self.belief.mark(self._account.seconds(now, 1.0 / self.belief.rate))
+        self.belief.mark(now, self._account.seconds(now, 1.0 / self.belief.rate))
         self.belief.rate = max(SLOWEST, rate)
         self.belief.stage_at = now
         self.belief.passed = 0
         self.noise.on_rate()
-
-    def _hold_what_passed(self, busy: float) -> None:
-        """The rate did not bind: what was served for over a minute has passed all the same.
-
-        Without, it would be owed: a limit that comes back would be met by hours of silence.
-        """
-        belief = self.belief
-        pages, seconds = belief.latest(busy)
-        if seconds > OUTLAST_MOST:
-            belief.lo = max(belief.lo, min(belief.rate, pages / seconds))
 
     # What a refusal is evidence of
 

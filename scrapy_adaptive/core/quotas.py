@@ -4,7 +4,7 @@ Laws
 ----
 * A quota allows `remaining` requests until its reset; they are spread over that time.
 * Requests that left after the one that told the quota count against it.
-* A quota only ever slows a slot down: what is more than true does no harm.
+* A quota only ever slows a slot down: what is more than true does hardly any harm.
 * What cannot be (no reset, one that is past, one beyond a day) is not looked at.
 
 **Source**: draft-ietf-httpapi-ratelimit-headers-10, Client Behavior.
@@ -29,11 +29,13 @@ the rest at most: once nothing is left, the reset is awaited whole."""
 class Quotas:
     """What one slot may send until the next reset. Instants in monotonic seconds."""
 
-    __slots__ = ("_left", "delay", "until")
+    __slots__ = ("_left", "delay", "until", "wait")
 
     def __init__(self) -> None:
         self.until = 0.0
         """The instant of the reset; 0 where no quota is known."""
+        self.wait = 0.0
+        """Seconds until then, when it was told."""
         self.delay = 0.0
         """Seconds between sends that spread what is left until then."""
         self._left = 0
@@ -53,7 +55,7 @@ class Quotas:
             left = max(0, quota.remaining - sent_since)
             delay = max(reset - ROUNDED, 0.5 * reset) / max(1, left)
             if delay > self.delay or not left:
-                self.until, self.delay, self._left = now + reset, delay, left
+                self.until, self.wait, self.delay, self._left = now + reset, reset, delay, left
                 if not left:
                     return
 

@@ -111,6 +111,8 @@ class Slot:
         """
         if self.in_flight or self.reserved or self.robots_count or now < self.pace.ready_at():
             return False
+        if self.pace.quotas.is_spent and now < self.pace.quotas.until:
+            return False
         if self.phase is not Phase.CLOSED:
             return now >= self.pause.until + FORGET_AFTER
         return self._recheck_at is None
@@ -181,7 +183,7 @@ class Slot:
         """Whether the site asks for a longer silence than the user wants to sit through."""
         quotas = self.pace.quotas
         is_paused = self.phase is not Phase.CLOSED and self.pause.is_parked(now)
-        return is_paused or (quotas.is_spent and quotas.until - now > self.limits.max_pause)
+        return is_paused or (quotas.is_spent and quotas.wait > self.limits.max_pause)
 
     @property
     def wanted(self) -> Wanted:

@@ -711,7 +711,7 @@ class TestSteps:
         belief = Belief(1.0)
         for number in range(10 * MARKS):
             belief.served = number
-            belief.mark(1.0)
+            belief.mark(0.0, 1.0)
         assert len(belief.marks) == MARKS
         assert belief.marks[-1].pages == number
 
@@ -1038,16 +1038,28 @@ class TestDebt:
         self, hi: float
     ) -> None:
         """20/s for 70 s, where 10/s had passed before. A limit is back, or it was chance."""
-        played = Played(20.0, Belief(20.0, lo=10.0, hi=hi, is_start=False))
+        played = Played(20.0, Belief(20.0, lo=10.0, hi=hi, is_start=False, marked_at=0.0))
         played.serve(1400, binding=False)
         played.refuse()
-        assert played.hold.belief.lo == pytest.approx(20.0, rel=0.01)
+        belief = played.hold.belief
+        assert (belief.before, belief.lo) == pytest.approx((10.0, 20.0), rel=0.01)
         assert played.hold.debt(played.now) == pytest.approx(0.0, abs=0.1)
+
+    def test_where_nothing_was_asked_for_nothing_has_passed(self) -> None:
+        """20/s in bursts of twenty, each after ten seconds of nothing."""
+        played = Played(20.0, Belief(20.0, lo=10.0, hi=30.0, is_start=False, marked_at=0.0))
+        for _ in range(60):
+            played.now += 10.0
+            played.serve(20, binding=False)
+        played.refuse()
+        assert played.hold.belief.lo == 10.0
 
     @pytest.mark.parametrize(("count", "binding"), [(1000, False), (1400, True)])
     def test_else_it_is_owed(self, count: int, *, binding: bool) -> None:
         """A window of a minute may explain it; and a rate that binds has to pass its stage."""
-        played = Played(20.0, Belief(20.0, lo=10.0, hi=20.1, is_start=False, cost=100.0))
+        played = Played(
+            20.0, Belief(20.0, lo=10.0, hi=20.1, is_start=False, cost=100.0, marked_at=0.0)
+        )
         played.serve(count, binding=binding)
         played.refuse()
         assert played.hold.belief.lo == 10.0

@@ -154,9 +154,20 @@ class TestTrips:
         assert [slot.silent_until for slot in virtual.governor.parked(virtual.now)] == (
             [reset] if reason == "PARKED" else []
         )
+        virtual.wait(reset - 1.0)
+        assert virtual.hold() == Hold(reset, Reason[reason])
         virtual.wait_out()
         virtual.fetch()
         assert virtual.governor.parked(virtual.now) == []
+
+    def test_a_slot_whose_quota_is_spent_is_not_forgotten(self) -> None:
+        """Whatever its bucket has saved up."""
+        virtual = Virtual(Limits(start_delay=1.0, burst=5.0))
+        virtual.accept(virtual.send(), quotas=(Quota(0, 7200.0),))
+        virtual.wait(7199.0)
+        assert not virtual.slot().is_idle(virtual.now)
+        virtual.wait(1.0)
+        assert virtual.slot().is_idle(virtual.now)
 
     def test_a_silence_that_nobody_asked_for_is_never_parked(self) -> None:
         """However long the ladder has become."""
