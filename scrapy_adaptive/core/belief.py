@@ -98,7 +98,7 @@ class Belief:
     """What had been served, and the busy seconds, when each of the last stages began, and each of
     the last silences ended."""
     marked_at: float = math.inf
-    """When the last of them was."""
+    """The instant of the last of them; infinity before the first."""
     lateness: float = 1.0
     """How many times longer than asked for the gaps of the last long stage were; 0 where that is
     far too long."""

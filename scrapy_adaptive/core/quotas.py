@@ -68,6 +68,11 @@ class Quotas:
         """Whether nothing is left until the reset."""
         return self.until > 0.0 and not self._left
 
+    @property
+    def spent_until(self) -> float:
+        """The instant of the reset that is awaited; 0 where something is left."""
+        return self.until if self.is_spent else 0.0
+
     def forget(self, now: float) -> None:
         """Forget a quota whose reset has come."""
         if 0.0 < self.until <= now:

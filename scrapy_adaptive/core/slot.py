@@ -109,9 +109,8 @@ class Slot:
 
         A pause that ended `FORGET_AFTER` ago with nothing to probe with is over too.
         """
-        if self.in_flight or self.reserved or self.robots_count or now < self.pace.ready_at():
-            return False
-        if self.pace.quotas.is_spent and now < self.pace.quotas.until:
+        ready_at = max(self.pace.ready_at(), self.pace.quotas.spent_until)
+        if self.in_flight or self.reserved or self.robots_count or now < ready_at:
             return False
         if self.phase is not Phase.CLOSED:
             return now >= self.pause.until + FORGET_AFTER
@@ -174,16 +173,15 @@ class Slot:
 
     @property
     def silent_until(self) -> float:
-        """The end of the pause, or of a quota that is spent; 0 where there is neither."""
-        quotas = self.pace.quotas
+        """The end of the pause, or of a quota that is spent, in monotonic seconds; 0 for neither."""
         paused = self.pause.until if self.phase is not Phase.CLOSED else 0.0
-        return max(paused, quotas.until if quotas.is_spent else 0.0)
+        return max(paused, self.pace.quotas.spent_until)
 
     def is_parked(self, now: float) -> bool:
         """Whether the site asks for a longer silence than the user wants to sit through."""
         quotas = self.pace.quotas
         is_paused = self.phase is not Phase.CLOSED and self.pause.is_parked(now)
-        return is_paused or (quotas.is_spent and quotas.wait > self.limits.max_pause)
+        return is_paused or (now < quotas.spent_until and quotas.wait > self.limits.max_pause)
 
     @property
     def wanted(self) -> Wanted:

@@ -156,6 +156,8 @@ class TestTrips:
         )
         virtual.wait(reset - 1.0)
         assert virtual.hold() == Hold(reset, Reason[reason])
+        virtual.wait(1.0)
+        assert virtual.governor.parked(virtual.now) == [], "whoever asked for it meanwhile"
         virtual.wait_out()
         virtual.fetch()
         assert virtual.governor.parked(virtual.now) == []

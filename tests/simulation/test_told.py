@@ -31,8 +31,8 @@ def test_resets_that_are_past_and_absurd_numbers_change_nothing(site: str, lie: 
     assert (lied_to.accepted, lied_to.refused) == (bare.accepted, bare.refused)
 
 
-@pytest.mark.parametrize("site", SITES)
-def test_a_site_that_says_that_all_remains_is_asked_no_faster(site: str) -> None:
+@pytest.mark.parametrize(("site", "most"), [(SITES[0], 1.1), *((site, 1.0) for site in SITES[1:])])
+def test_a_site_that_says_that_all_remains_is_asked_no_faster(site: str, most: float) -> None:
     """A quota only ever slows a slot down: hardly more are refused, and hardly fewer served.
 
     Where it slows, other rates are tried, and a limit is found a little later.
@@ -42,6 +42,6 @@ def test_a_site_that_says_that_all_remains_is_asked_no_faster(site: str) -> None
         for spec in (site, f"{site},lying=remaining")
     )
     refused = sum(part.refused_count for part in bare)
-    assert sum(part.refused_count for part in lied_to) <= 1.1 * refused
+    assert sum(part.refused_count for part in lied_to) <= most * refused
     served = sum(part.accepted_count for part in bare)
     assert sum(part.accepted_count for part in lied_to) >= 0.97 * served
