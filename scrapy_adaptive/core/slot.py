@@ -173,7 +173,7 @@ class Slot:
 
     @property
     def silent_until(self) -> float:
-        """The end of the pause, or of a quota that is spent, in monotonic seconds; 0 for neither."""
+        """The instant that ends the pause, or the wait for a spent quota; 0 for neither."""
         paused = self.pause.until if self.phase is not Phase.CLOSED else 0.0
         return max(paused, self.pace.quotas.spent_until)
 
