@@ -40,6 +40,7 @@ from scrapy_adaptive.core import (
     classes,
     epoch,
     hold,
+    ledger,
     noise,
     runs,
     silence,
@@ -130,7 +131,7 @@ CONSTANTS = (
     Constant("ROUGH", epoch, (runs,)),
     *(Constant(name, hold) for name in ("DEEP", "KNOWN", "OUTLAST_MOST", "AT_START")),
     Constant("LOST", belief, (hold,), is_multiple=True),
-    Constant("LATEST", belief, is_multiple=True),
+    Constant("LATEST", ledger, is_multiple=True),
     Constant("DEEPEST", epoch, is_multiple=True),
     Constant("LOOK", noise, (hold,), is_multiple=True),
     *(

@@ -2,20 +2,21 @@
 
 Laws
 ----
-* A belief is what a pardon takes back.
+* A belief is what a pardon takes back, so a copy shares nothing with it.
 * Rates are requests a second, instants monotonic seconds.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from .bracket import FAR, HOPE, LIFT, is_closed, search, stage
 from .ceiling import SLOWEST
 from .epoch import ISOLATED
-from .runs import Run, between, saved_up
+from .ledger import Ledger
+from .runs import saved_up
 
 if TYPE_CHECKING:
     from .epoch import Epoch
@@ -45,13 +46,6 @@ once. Without, three of them in a row cost a crawl most of two hours."""
 LOST = 0.75
 """Share of the best rate ever held under which the limit has fallen, or chance has misled: one cut
 is enough to ask, and a rate to hope for later. So low a bound needs more than one refusal."""
-
-LATEST = 1.1
-"""Most times longer than asked for that gaps are taken to be: late timers, not idle times."""
-
-MARKS = 30
-"""Begins of stages and ends of silences that are kept: rates that double get from 1/s to 1000/s
-in ten."""
 
 
 @dataclass(slots=True)
@@ -90,26 +84,6 @@ class Belief:
     """Requests served at this rate while it bound."""
     stage_at: float = -math.inf
     """The instant since which this rate is in use."""
-    served: int = 0
-    """Requests served since the crawl began."""
-    busy: float = 0.0
-    """Busy seconds until the last recovery."""
-    marks: tuple[Run, ...] = (Run(0, 0.0),)
-    """What had been served, and the busy seconds, when each of the last stages began, and each of
-    the last silences ended."""
-    marked_at: float = math.inf
-    """The instant of the last of them; infinity before the first."""
-    lateness: float = 1.0
-    """How many times longer than asked for the gaps of the last long stage were; 0 where that is
-    far too long."""
-    rested: float = 0.0
-    """Seconds of the silence before the last recovery: what the site saved up in them may have
-    been served since."""
-    emptied: Run | None = None
-    """What had been served, and the busy seconds, at the last refusal that the rate was blamed
-    for; None while there was none."""
-    drained: tuple[Run, ...] = ()
-    """The runs that ended with the first refusal."""
     spacing: int = 0
     """Requests served since the last refusal."""
     shown: float = 0.0
@@ -128,6 +102,11 @@ class Belief:
     """Requests that had been served by then."""
     hope_at: float = 0.0
     """Requests served from which it is hoped for."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """What was served, and when."""
+
+    def __copy__(self) -> Belief:
+        return replace(self, ledger=replace(self.ledger))
 
     def fall_back(self, rate: float) -> None:
         """Believe no more than the rate that passed before, once, if it is slower than `rate`."""
@@ -136,8 +115,8 @@ class Belief:
 
     def acquit(self, climb: float) -> None:
         """The refusals of late were not the rate's: what they taught of it is void."""
-        self.drained = ()
-        self.emptied = self.last = None
+        self.ledger.acquit()
+        self.last = None
         self.lift(climb)
 
     def lift(self, climb: float) -> None:
@@ -145,45 +124,21 @@ class Belief:
         self.hi = math.inf
         self.climb = climb / 2.0
 
-    def mark(self, now: float, seconds: float) -> None:
-        """A stage begins, or a silence is over, so many busy seconds after the last recovery."""
-        self.marked_at = now
-        self.marks = (*self.marks[1 - MARKS :], Run(self.served, self.busy + seconds))
-
-    def time(self, seconds: float) -> None:
-        """The stage has passed, and took so long; if far too long, there was nothing to ask for, or
-        the crawler had no time to."""
-        lateness = max(1.0, seconds * self.rate / max(1, self.passed))
-        self.lateness = lateness if lateness <= LATEST else 0.0
-
-    def runs(self, epoch: Epoch) -> tuple[Run, ...]:
-        """What was served from the begin of each stage to the refusal, without the probe."""
-        pages, seconds = self.served - 1, self.busy - epoch.outage
-        return tuple(Run(pages - mark.pages, seconds - mark.seconds) for mark in self.marks)
-
     def hold_served(self, now: float, least: float) -> None:
         """The rate did not bind: what was served for over `least` seconds has passed all the same.
 
         Without, it would be owed: a limit that comes back would be met by hours of silence. Time
         in which nothing was asked for counts, as it proves nothing.
         """
-        seconds = now - self.marked_at
-        if seconds <= least:
-            return
-        served = min(self.rate, (self.served - self.marks[-1].pages) / seconds)
-        if served > self.lo:
+        pace, seconds = self.ledger.pace(now)
+        served = min(self.rate, pace)
+        if seconds > least and served > self.lo:
             self.before, self.lo = self.lo, served
 
     @property
     def seen(self) -> float:
         """The best rate that the site was seen to allow, 1/s."""
         return max(self.best, self.shown)
-
-    @property
-    def stock(self) -> float:
-        """Requests that the site can have saved up at most, in a burst or a window: it had not
-        served more when it first refused."""
-        return saved_up(self.drained[:1], 0.0)
 
     @property
     def hurries(self) -> bool:
@@ -195,12 +150,12 @@ class Belief:
     def carried(self) -> float:
         """Seconds of silence before the last recovery, of which the savings may have been served
         since; none where a window's count had begun anew."""
-        return 0.0 if self.unit and not self.is_trial else self.rested
+        return 0.0 if self.unit and not self.is_trial else self.ledger.rested
 
     def is_burst(self, epoch: Epoch) -> bool:
         """Whether the first account was a burst's: the second is slower, and no faster rate than
         that of the first has passed since."""
-        is_second = len(self.drained) > 0 and not (self.shown or self.before)
+        is_second = len(self.ledger.drained) > 0 and not (self.shown or self.before)
         return is_second and epoch.least < self.lo
 
     def is_chance(self, epoch: Epoch) -> bool:
@@ -219,18 +174,19 @@ class Belief:
     def hoped(self) -> float:
         """The rate to hope for when this one has passed its stage, 1/s; 0 for none."""
         rate = LOST * self.lost
-        is_due = self.served >= self.hope_at or self.rate > self.hi
+        is_due = self.ledger.served >= self.hope_at or self.rate > self.hi
         is_known = self.hi < math.inf and self.rate * self.outage <= self.cost
         return rate if is_due and is_known and self.rate < rate else 0.0
 
     def lose(self) -> None:
         """The limit has fallen: it is hoped for after as many pages as a closed bracket's stage."""
-        self.lost, self.lost_at = self.best, self.served
-        self.hope_at = self.served + stage(1.0, 1.0, PRICE)
+        self.lost, self.lost_at = self.best, self.ledger.served
+        self.hope_at = self.lost_at + stage(1.0, 1.0, PRICE)
 
     def hope_again(self) -> None:
         """A hope was vain: the next has to wait for longer."""
-        self.hope_at = self.served + HOPE * (self.served - self.lost_at)
+        served = self.ledger.served
+        self.hope_at = served + HOPE * (served - self.lost_at)
 
     @property
     def stage(self) -> float:
@@ -241,9 +197,8 @@ class Belief:
         needed = stage(rate, hi, self.price)
         if not self.outage or rate > hi or is_closed(rate, hi):
             return needed
-        return max(
-            stage(rate, hi, self.cost), search(rate, hi, self.price, self.served - self.passed)
-        )
+        before = self.ledger.served - self.passed
+        return max(stage(rate, hi, self.cost), search(rate, hi, self.price, before))
 
     @property
     def cut_share(self) -> float:
@@ -271,58 +226,33 @@ class Belief:
 
         It takes a silence before it in which the site saved up all it can, or what was served since
         the refusal before it. As chance may have refused, a refusal alone shows something only
-        where it moves the bracket a little. Runs tell how many requests came; as each leaves a
-        little late, a few more may be asked for. Where they are far too late, only long silences
-        show something.
+        where it moves the bracket a little, and requests left about when they should. Where those
+        left far too late, only long silences show something.
 
         Args:
             quiet: seconds of the longest silence met.
         """
-        least, most = epoch.least, epoch.rate
-        emptied = self.since(epoch, quiet)
-        was_full = self.outage * least >= saved_up(self.drained, least)
+        ledger, least, most = self.ledger, epoch.least, epoch.rate
+        emptied = ledger.since_emptied(epoch, quiet)
+        was_full = self.outage * least >= saved_up(ledger.drained, least)
         is_window = self.unit > 0.0 and not self.refutes_window(
             epoch.served, epoch.seconds - epoch.outage
         )
         if epoch.was_held or is_window or not (was_full or emptied):
             return 0.0, most
-        low, high = (
-            min((self.lateness or 1.0) * limit, most)
-            for limit in between(
-                self.drained, self.runs(epoch), least=least, most=most, emptied=emptied
-            )
-        )
+        low, high = ledger.between(epoch, emptied)
         is_lone = epoch.is_alone and epoch.spacing >= ISOLATED and not self.outage
-        is_near = is_lone and self.lateness > 0.0 and high >= LOST * self.lo
+        is_near = is_lone and ledger.lateness > 0.0 and high >= LOST * self.lo
         return (low, high) if was_full or epoch.recovery.tries or is_near else (0.0, most)
-
-    def since(self, epoch: Epoch, quiet: float) -> Run | None:
-        """What was served from the last refusal to the present one; None where the first run or
-        marks since are not known, or a window may have turned.
-
-        A window had turned once at most before it first refused, so it serves half as much again;
-        and it is no longer than the longest silence met.
-        """
-        emptied = self.emptied
-        if emptied is None or not self.drained:
-            return None
-        if self.marks[0].pages > emptied.pages + 1:
-            return None
-        now = self.busy - epoch.recovery.waited
-        run = Run(self.served - 1 - emptied.pages, now - emptied.seconds)
-        return run if 2.0 * min(run.pages, epoch.rate * quiet) < self.stock else None
 
     def refutes_window(self, served: int, seconds: float) -> bool:
         """Whether windows of `unit` would not have served so many in so many seconds."""
-        return self.unit * (served - 2.0 * self.stock) > self.stock * seconds
+        return self.ledger.refutes_window(self.unit, served, seconds)
 
     def enclose(self, epoch: Epoch, least: float, noise: Noise, low: float = 0.0) -> None:
         """Close the bracket from above, and say what the next refusal will cost."""
         refusals = 1 if self.is_start else epoch.refusals
-        if self.is_start:
-            self.drained = self.runs(epoch)
-        self.marks = (Run(self.served, self.busy),)
-        self.emptied = Run(self.served - 1, self.busy - epoch.recovery.waited)
+        self.ledger.blame(epoch, is_first=self.is_start)
         if not self.is_start:  # the first account may be a burst's
             is_known = epoch.rate >= UNLIKELY * self.shown
             self.shown = max(self.shown, epoch.least) if is_known else epoch.least

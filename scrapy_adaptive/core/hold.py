@@ -167,7 +167,7 @@ class Hold:
     ) -> None:
         """Count it; at the end of a stage, go up."""
         belief = self.belief
-        belief.served += 1
+        belief.ledger.served += 1
         self._since_pardon += 1
         belief.spacing += 1
         self._account.served += 1
@@ -216,11 +216,11 @@ class Hold:
         self._has_recovered = True
         if not explained:
             self._believe_rate(now, epoch)
-        self.belief.mark(now, 0.0)
+        self.belief.ledger.mark(now, 0.0)
 
     def on_resumed(self, now: float) -> None:
         """A silence that cut nothing is over: it counts as time in which nothing was served."""
-        self.belief.mark(now, self._account.seconds(now, 1.0 / self.belief.rate))
+        self.belief.ledger.mark(now, self._account.seconds(now, 1.0 / self.belief.rate))
 
     def on_pardon(self, now: float) -> None:
         """The last epoch was a broken page's fault: go on as before."""
@@ -268,7 +268,8 @@ class Hold:
         self.noise.on_held()
         belief.is_doubted = False
         if belief.passed >= KNOWN:
-            belief.time(now - belief.stage_at - self._round_trip)
+            seconds = now - belief.stage_at - self._round_trip
+            belief.ledger.time(belief.passed, seconds, rate)
         if belief.hurries:
             self._move(now, 2.0 * rate)
             return
@@ -292,7 +293,7 @@ class Hold:
             self._begin_hope(now, hoped)
 
     def _move(self, now: float, rate: float) -> None:
-        self.belief.mark(now, self._account.seconds(now, 1.0 / self.belief.rate))
+        self.belief.ledger.mark(now, self._account.seconds(now, 1.0 / self.belief.rate))
         self.belief.rate = max(SLOWEST, rate)
         self.belief.stage_at = now
         self.belief.passed = 0
@@ -316,8 +317,7 @@ class Hold:
             held=belief.lo,
             rested=belief.carried,
         )
-        belief.rested = 0.0 if recovery.told else recovery.waited
-        belief.busy += epoch.seconds
+        belief.ledger.close(epoch)
         return epoch
 
     # Each takes the epoch for its own, and returns True, or leaves it to the next.

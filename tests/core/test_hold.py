@@ -6,19 +6,20 @@ import math
 import sys
 from collections import deque
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_adaptive.core.belief import MARKS, PRICE, Belief
+from scrapy_adaptive.core.belief import PRICE, Belief
 from scrapy_adaptive.core.bracket import stage
 from scrapy_adaptive.core.ceiling import SLOWEST
 from scrapy_adaptive.core.epoch import ISOLATED
 from scrapy_adaptive.core.facts import Learned, Permit, Recovery
 from scrapy_adaptive.core.hold import Hold
+from scrapy_adaptive.core.ledger import Ledger
 from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.runs import Run
 from scrapy_adaptive.core.slot import Slot
@@ -466,7 +467,7 @@ class TestSteps:
         while belief.lo < 12.0:
             drained.serve(1)
             drained.now += late / 12.0
-        assert belief.lateness == pytest.approx(found, abs=0.01)
+        assert belief.ledger.lateness == pytest.approx(found, abs=0.01)
 
     def test_a_short_stage_tells_nothing_of_that(self) -> None:
         """A page is two in a hundred of fifty: the next may just not have been due."""
@@ -474,11 +475,11 @@ class TestSteps:
         while played.rate == 12.0:
             played.serve(1)
             played.now += 0.05 / 12.0
-        assert played.hold.belief.lateness == 1.0
+        assert played.hold.belief.ledger.lateness == 1.0
 
     def test_as_they_leave_late_more_may_be_asked_for(self, drained: Played) -> None:
         """A twentieth more than came."""
-        drained.hold.belief.lateness = 1.05
+        drained.hold.belief.ledger.lateness = 1.05
         drained.serve(120, binding=False)
         drained.refuse(others=2)
         drained.recover(0.25, 12.0)
@@ -509,7 +510,7 @@ class TestSteps:
         ],
     )
     def test_it_shows_nothing(self, drained: Played, belief: dict[str, Any]) -> None:
-        drained.hold.belief = replace(drained.hold.belief, **belief)
+        drained.hold.belief = varied(drained.hold.belief, **belief)
         drained.serve(120, binding=False)
         drained.refuse(others=2)
         drained.recover(0.25, 12.0)
@@ -527,7 +528,7 @@ class TestSteps:
         """A class of pages was to blame for all that was refused."""
         played = Played(12.0, drained_once(12.0))
         played.hold.on_acquittal(played.now)
-        assert played.hold.belief.stock == math.inf
+        assert played.hold.belief.ledger.stock == math.inf
 
     def test_once_a_class_of_pages_is_to_blame_the_rate_doubles_again(self) -> None:
         """Half of 19 / ln 1.5 pages are 24; those that had passed count."""
@@ -548,14 +549,14 @@ class TestSteps:
         played.refuse(others=3)
         played.recover(0.25)
         belief = played.hold.belief
-        assert belief.stock == 23 + 2
-        assert len(belief.drained) == 5, "begun at 1, 2, 4, 8 and 16/s"
-        assert [run.pages for run in belief.drained] == [23, 22, 20, 17, 11]
-        drained = belief.drained
+        assert belief.ledger.stock == 23 + 2
+        assert len(belief.ledger.drained) == 5, "begun at 1, 2, 4, 8 and 16/s"
+        assert [run.pages for run in belief.ledger.drained] == [23, 22, 20, 17, 11]
+        drained = belief.ledger.drained
         played.serve(5)
         played.refuse(others=3)
         played.recover(0.25)
-        assert belief.drained == drained, "and learns no more later"
+        assert belief.ledger.drained == drained, "and learns no more later"
 
     def test_a_limit_behind_a_burst_is_known_with_the_next_refusal(self) -> None:
         """104 pages at the start. In the 21 s since, 49: no limit over 51 / 21 refuses then."""
@@ -580,7 +581,7 @@ class TestSteps:
         ],
     )
     def test_between_refusals_it_shows_nothing(self, belief: dict[str, Any], count: int) -> None:
-        played = Played(5.0, replace(emptied(), **belief))
+        played = Played(5.0, varied(emptied(), **belief))
         played.serve(count, binding=False)
         played.refuse()
         played.recover(0.25, 11.0)
@@ -588,7 +589,7 @@ class TestSteps:
 
     def test_one_refusal_alone_may_be_chance(self) -> None:
         """Or the fault of a class of pages: no probe was refused, and 2.4/s is far under 4/s."""
-        played = Played(5.0, replace(emptied(), rested=11.0))
+        played = Played(5.0, varied(emptied(), rested=11.0))
         played.serve(48, binding=False)
         played.refuse()
         played.recover(0.25)
@@ -597,7 +598,7 @@ class TestSteps:
     @pytest.fixture
     def near(self) -> Belief:
         """So far the limit is thought to lie between 4/s and 5.1/s."""
-        return replace(emptied(), hi=5.1, rested=11.0)
+        return varied(emptied(), hi=5.1, rested=11.0)
 
     def test_a_lone_refusal_is_believed_if_it_moves_the_bracket_a_little(
         self, near: Belief
@@ -628,7 +629,7 @@ class TestSteps:
     def test_else_not(
         self, near: Belief, belief: dict[str, Any], count: int, others: int, quiet: float
     ) -> None:
-        played = Played(5.0, replace(near, **belief))
+        played = Played(5.0, varied(near, **belief))
         played.hold._quiet = quiet
         played.serve(count)
         played.refuse(others=others)
@@ -686,7 +687,7 @@ class TestSteps:
         ],
     )
     def test_else_what_was_served_faster_is_allowed(self, belief: dict[str, Any]) -> None:
-        played = Played(4.0, replace(burst(), **belief))
+        played = Played(4.0, varied(burst(), **belief))
         played.serve(40, binding=False)
         played.refuse(others=1)
         played.recover(0.25, 10.0)
@@ -698,53 +699,47 @@ class TestSteps:
         played.serve(10)
         played.now += 2.0
         played.hold.on_resumed(played.now)
-        pages, seconds = played.hold.belief.marks[-1]
+        pages, seconds = played.hold.belief.ledger.marks[-1]
         assert pages == 10
         assert seconds == pytest.approx(2.0)
         played.hold.noise.on_found(2, 100)
         played.serve(40)
         played.refuse()
         played.recover(0.3)
-        assert played.hold.belief.marks[-1].pages == 51, "of a refusal that noise explains too"
+        marks = played.hold.belief.ledger.marks
+        assert marks[-1].pages == 51, "of a refusal that noise explains too"
 
-    def test_few_stages_are_kept(self) -> None:
-        belief = Belief(1.0)
-        for number in range(10 * MARKS):
-            belief.served = number
-            belief.mark(0.0, 1.0)
-        assert len(belief.marks) == MARKS
-        assert belief.marks[-1].pages == number
+
+def varied(belief: Belief, **changes: Any) -> Belief:
+    """That belief but for these: what is of its ledger goes there."""
+    names = {each.name for each in fields(Ledger)}
+    kept = {name: value for name, value in changes.items() if name in names}
+    others = {name: value for name, value in changes.items() if name not in names}
+    return replace(belief, ledger=replace(belief.ledger, **kept), **others)
 
 
 def drained_once(rate: float) -> Belief:
     """Of a site that had saved up 20 requests, with a limit of 10/s, and refuses for long."""
-    drained = (Run(40, 2.0), Run(35, 1.5))
-    return Belief(
-        rate, lo=8.0, hi=40.0, outage=100.0, stage_at=0.0, is_start=False, drained=drained
-    )
+    ledger = Ledger(drained=(Run(40, 2.0), Run(35, 1.5)))
+    return Belief(rate, lo=8.0, hi=40.0, outage=100.0, stage_at=0.0, is_start=False, ledger=ledger)
 
 
 def burst() -> Belief:
     """Of a site that let through 100 requests in the first 33 s, and was refused once."""
-    return Belief(
-        4.0, lo=3.0, hi=64.0, served=100, busy=33.0, is_start=False, drained=(Run(98, 32.0),)
-    )
+    ledger = Ledger(served=100, busy=33.0, drained=(Run(98, 32.0),))
+    return Belief(4.0, lo=3.0, hi=64.0, is_start=False, ledger=ledger)
 
 
 def emptied() -> Belief:
     """Of a site that had saved up 100 requests, and was found empty before 11 s of silence."""
-    return Belief(
-        5.0,
-        lo=4.0,
-        hi=19.5,
-        before=0.3,
+    ledger = Ledger(
         served=106,
         busy=17.0,
-        is_start=False,
         drained=(Run(104, 5.0), Run(50, 1.0)),
         emptied=Run(105, 6.0),
         marks=(Run(106, 17.0),),
     )
+    return Belief(5.0, lo=4.0, hi=19.5, before=0.3, is_start=False, ledger=ledger)
 
 
 class TestSearch:
@@ -755,7 +750,8 @@ class TestSearch:
         self, served: int, pages: int
     ) -> None:
         """9.5 + 10 · 12 pages over ln 1.54 are 299.9; never less than 6.2 s, the usual silence."""
-        belief = Belief(10.0, lo=9.0, hi=15.4, outage=12.0, served=served, is_start=False)
+        ledger = Ledger(served=served)
+        belief = Belief(10.0, lo=9.0, hi=15.4, outage=12.0, is_start=False, ledger=ledger)
         played = Played(10.0, belief)
         played.hold._quiet = 6.2
         played.serve(pages)
@@ -769,7 +765,8 @@ class TestSearch:
     ) -> None:
         """2 · 128 / ln 1.54 pages, or just under 2 · 120 / .03, however long the crawl is."""
         cost = 8.0 if outage else 128.0
-        belief = Belief(10.0, lo=9.0, hi=hi, cost=cost, outage=outage, served=10**6, is_start=False)
+        belief = Belief(10.0, lo=9.0, hi=hi, cost=cost, outage=outage, is_start=False)
+        belief.ledger.served = 10**6
         played = Played(10.0, belief)
         played.serve(pages)
         assert played.rate == 10.0
@@ -822,7 +819,7 @@ class TestHope:
         assert belief.hope_at == 634 * 1.25
         belief.rate = 10.0
         assert belief.hoped == 0.0
-        belief.served = 793
+        belief.ledger.served = 793
         assert belief.hoped == pytest.approx(30.0)
 
     def test_a_lid_that_is_lifted_is_a_reason_to_hope_at_any_time(self, fallen: Played) -> None:
@@ -969,7 +966,8 @@ class TestWindows:
         self, unit: float, is_trial: bool, seconds: float
     ) -> None:
         """It counts until the window has passed its trial."""
-        assert Belief(1.0, unit=unit, is_trial=is_trial, rested=11.0).carried == seconds
+        belief = Belief(1.0, unit=unit, is_trial=is_trial, ledger=Ledger(rested=11.0))
+        assert belief.carried == seconds
 
     def test_one_that_passed_a_trial_before_is_not_refuted_by_that(self, windowed: Played) -> None:
         """The count may have been that of two windows, in part."""
@@ -1028,9 +1026,9 @@ class TestDebt:
     def test_nothing_is_owed_where_no_window_would_have_served_so_many(self, owing: Played) -> None:
         """Two windows of 40, and the one of ten seconds that is over, are 120."""
         belief = owing.hold.belief
-        belief.drained, belief.unit = (Run(38, 2.0),), 10.0
+        belief.ledger.drained, belief.unit = (Run(38, 2.0),), 10.0
         assert owing.hold.debt(owing.now) == 0.0
-        belief.drained = (Run(48, 2.0),)
+        belief.ledger.drained = (Run(48, 2.0),)
         assert owing.hold.debt(owing.now) > 4.0
 
     @pytest.mark.parametrize("hi", [30.0, math.inf])
@@ -1038,7 +1036,9 @@ class TestDebt:
         self, hi: float
     ) -> None:
         """20/s for 70 s, where 10/s had passed before. A limit is back, or it was chance."""
-        played = Played(20.0, Belief(20.0, lo=10.0, hi=hi, is_start=False, marked_at=0.0))
+        played = Played(
+            20.0, Belief(20.0, lo=10.0, hi=hi, is_start=False, ledger=Ledger(marked_at=0.0))
+        )
         played.serve(1400, binding=False)
         played.refuse()
         belief = played.hold.belief
@@ -1047,7 +1047,9 @@ class TestDebt:
 
     def test_where_nothing_was_asked_for_nothing_has_passed(self) -> None:
         """20/s in bursts of twenty, each after ten seconds of nothing."""
-        played = Played(20.0, Belief(20.0, lo=10.0, hi=30.0, is_start=False, marked_at=0.0))
+        played = Played(
+            20.0, Belief(20.0, lo=10.0, hi=30.0, is_start=False, ledger=Ledger(marked_at=0.0))
+        )
         for _ in range(60):
             played.now += 10.0
             played.serve(20, binding=False)
@@ -1057,9 +1059,9 @@ class TestDebt:
     @pytest.mark.parametrize(("count", "binding"), [(1000, False), (1400, True)])
     def test_else_it_is_owed(self, count: int, *, binding: bool) -> None:
         """A window of a minute may explain it; and a rate that binds has to pass its stage."""
-        played = Played(
-            20.0, Belief(20.0, lo=10.0, hi=20.1, is_start=False, cost=100.0, marked_at=0.0)
-        )
+        ledger = Ledger(marked_at=0.0)
+        belief = Belief(20.0, lo=10.0, hi=20.1, is_start=False, cost=100.0, ledger=ledger)
+        played = Played(20.0, belief)
         played.serve(count, binding=binding)
         played.refuse()
         assert played.hold.belief.lo == 10.0
