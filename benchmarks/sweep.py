@@ -118,14 +118,14 @@ class Constant:
 
 CONSTANTS = (
     Constant("STEP", bracket),
-    Constant("NARROW", bracket, (belief,)),
+    Constant("NARROW", bracket, (belief, hold)),
     Constant("ABOVE", bracket, is_multiple=True),
     Constant("LIFT", bracket, (belief,)),
     Constant("HOPE", bracket, (belief,)),
     Constant("FAR", bracket, (belief,)),
     Constant("FIRST_CLIMB", bracket, (hold,)),
     *(Constant(name, belief, (hold,)) for name in ("PRICE", "MARGIN")),
-    *(Constant(name, belief) for name in ("DEEPER", "ENOUGH", "UNLIKELY")),
+    *(Constant(name, belief) for name in ("DEEPER", "TURN", "ENOUGH", "UNLIKELY")),
     Constant("ISOLATED", epoch, (belief, hold)),
     *(Constant(name, epoch, (hold,)) for name in ("SHORTEST", "SETTLING")),
     Constant("ROUGH", epoch, (runs,)),

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from .bracket import FAR, HOPE, LIFT, is_closed, search, stage
+from .bracket import FAR, HOPE, LIFT, NARROW, is_closed, search, stage
 from .ceiling import SLOWEST
 from .epoch import ISOLATED
 from .ledger import Ledger
@@ -35,6 +35,10 @@ DEEPER = 0.01
 
 WINDOWS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 86_400.0)
 """Seconds in which people write limits."""
+
+TURN = 1.2
+"""Seconds by which the time from one recovery to the next may differ from the window that turned at
+both, as the site told: it tells whole seconds, and a probe takes its time."""
 
 ENOUGH = 20
 """Requests served, from which a window's count is worth a trial."""
@@ -164,6 +168,28 @@ class Belief:
             return False
         is_first = self.is_start and epoch.is_alone and not epoch.recovery.told
         return is_first or (epoch.refusals == 1 and epoch.rate < UNLIKELY * self.shown)
+
+    def is_window(self, epoch: Epoch) -> bool:
+        """Whether a window of human units turned at this recovery and at the two before it, as the
+        site told each time, and serves less than this rate asks for.
+
+        From one turn to the next it serves the same number, so chance is ruled out.
+        """
+        last = self.last
+        if last is None or not (last.recovery.told and epoch.recovery.told):
+            return False
+        is_turn = any(
+            max(abs(epoch.seconds - unit), abs(last.seconds - unit)) <= TURN
+            for unit in WINDOWS
+            if unit > 2.0 * TURN
+        )
+        is_same = abs(epoch.least - last.least) <= NARROW * last.least
+        return is_turn and is_same and (1.0 + NARROW) * epoch.least < epoch.rate
+
+    def settle(self, limit: float) -> None:
+        """A window serves so much, 1/s: what was faster has passed within one."""
+        self.lo, self.best = min(self.lo, (1.0 - MARGIN) * limit), min(self.best, limit)
+        self.before = self.lost = 0.0
 
     @property
     def price(self) -> float:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from .account import Account
 from .belief import LOST, MARGIN, PRICE, Belief, unit_above
-from .bracket import FIRST_CLIMB, step
+from .bracket import FIRST_CLIMB, NARROW, step
 from .caps import Caps
 from .ceiling import GAPS, SLOWEST
 from .epoch import ISOLATED, SETTLING, SHORTEST, Pain
@@ -369,6 +369,9 @@ class Hold:
 
     def _believe_rate(self, now: float, epoch: Epoch) -> None:
         belief = self.belief
+        if belief.is_window(epoch):
+            epoch = replace(epoch, rate=(1.0 + NARROW) * epoch.least, is_alone=False)
+            belief.settle(epoch.least)
         least = epoch.allowed(belief.last)
         belief.last = epoch
         if epoch.rate < LOST * belief.best and belief.lost != belief.best:

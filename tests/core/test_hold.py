@@ -993,6 +993,54 @@ class TestWindows:
         played.recover(62.0)
         assert played.rate == played.hold.belief.lo
 
+    @pytest.fixture
+    def turned(self) -> Played:
+        """A window of 40 in ten seconds turned when the wait was over that the site had told."""
+        belief = Belief(20.0, lo=20.0, before=15.0, hi=20.1, cost=100.0, best=20.0, is_start=False)
+        played = Played(20.0, belief)
+        played.serve(39)
+        played.refuse(others=1)
+        played.recover(10.0 - played.now, told=True)
+        played.hold._move(played.now, 16.0)
+        played.hold.belief.cost, played.hold.belief.lost = 100.0, 20.0
+        return played
+
+    def test_two_windows_in_a_row_that_served_the_same_are_the_limit(self, turned: Played) -> None:
+        """Forty in ten seconds, at 20/s and at 16/s; what had passed had passed within one."""
+        turned.serve(39)
+        turned.refuse()
+        turned.recover(20.0 - turned.now, told=True)
+        belief = turned.hold.belief
+        assert belief.hi == pytest.approx(1.03 * 4.0)
+        assert belief.lo == turned.rate == pytest.approx(0.99 * 4.0)
+        assert belief.best == pytest.approx(4.0)
+        assert belief.lost == 0.0
+
+    @pytest.mark.parametrize(
+        ("pages", "seconds", "told"),
+        [
+            pytest.param(39, 10.0, False, id="the site told nothing"),
+            pytest.param(37, 10.0, True, id="it served fewer"),
+            pytest.param(39, 11.5, True, id="it is no human unit"),
+        ],
+    )
+    def test_else_they_are_not(
+        self, turned: Played, pages: int, seconds: float, *, told: bool
+    ) -> None:
+        turned.serve(pages)
+        turned.refuse()
+        turned.recover(10.0 + seconds - turned.now, told=told)
+        assert turned.hold.belief.hi == 16.0
+
+    @pytest.mark.parametrize(("rate", "is_refuted"), [(4.13, True), (4.11, False)])
+    def test_it_shows_nothing_of_a_rate_that_the_window_serves(
+        self, turned: Played, rate: float, *, is_refuted: bool
+    ) -> None:
+        """Forty in ten seconds, and 3 %."""
+        belief = turned.hold.belief
+        assert belief.last is not None
+        assert belief.is_window(replace(belief.last, rate=rate)) == is_refuted
+
 
 class TestDebt:
     """What was served beyond the held pace is owed in seconds."""
