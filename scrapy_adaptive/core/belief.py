@@ -288,7 +288,7 @@ class Belief:
         self.cost = PRICE * (refusals + max(0.0, noise.unexpected - 1.0))
         self.outage = 0.0 if epoch.is_short else epoch.outage
         if not self.outage:
-            self.cost = max(self.cost, self.lo * epoch.outage)
+            self.cost = max(self.cost, self.lo * epoch.usual_outage)
 
     def window(self, epoch: Epoch) -> float | None:
         """The rate of a window of human units that explains the long silence; None without.

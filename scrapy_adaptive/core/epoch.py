@@ -129,6 +129,12 @@ class Epoch:
     """Whether the rate had passed a stage before."""
 
     @property
+    def usual_outage(self) -> float:
+        """Seconds that the next such outage will last: a probe that took longer than its silence
+        was late by chance."""
+        return min(self.outage, 2.0 * self.recovery.waited)
+
+    @property
     def is_hasty(self) -> bool:
         """Whether a held rate was refused once, soon after another refusal."""
         return self.is_alone and self.was_held and self.spacing < ISOLATED

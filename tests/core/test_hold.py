@@ -259,6 +259,19 @@ class TestBracket:
         assert played.rate == pytest.approx(10.0 * 7.99 ** (1 / 3))
         assert played.hold.belief.lo == 10.0
 
+    @pytest.mark.parametrize(("late", "cost"), [(0.3, 20.0), (4.0, 28.0)])
+    def test_the_price_of_a_silence_is_not_that_of_a_late_probe(
+        self, late: float, cost: float
+    ) -> None:
+        """14 pages at 20/s in a silence of .7 s; a probe that takes four may not again."""
+        played = settled(20.0, hi=20.1)
+        played.serve(100)
+        played.refuse()
+        played.now += late
+        played.recover(0.7)
+        belief = played.hold.belief
+        assert belief.cost == pytest.approx(cost * belief.lo / 20.0)
+
     def test_far_below_the_lid_it_doubles_and_proves_nothing(self) -> None:
         played = Played(10.0, Belief(10.0, lo=5.0, hi=80.0, is_start=False))
         played.serve(8)
