@@ -36,6 +36,7 @@ from scrapy_adaptive.core.belief import Belief
 from scrapy_adaptive.core.caps import Caps
 from scrapy_adaptive.core.epoch import Epoch
 from scrapy_adaptive.core.hold import Hold
+from scrapy_adaptive.core.ledger import Ledger
 from scrapy_adaptive.core.noise import Noise
 from scrapy_adaptive.core.silence import Silence
 from scrapy_adaptive.core.suspects import Suspects
@@ -46,6 +47,7 @@ REGIMES = (
     "bucket:10/20,step=4@3600",
     "bucket:10/20,sine=0.6",
     "window:60/60",
+    "window:60/60,retry-after",
     "window:600/60",
     "connotea",
     "ban:10/20/60,restarted",
@@ -135,9 +137,11 @@ PARTS: dict[str, tuple[Patch, ...]] = {
     "gap of a refused step": (answers(Belief, "shown_by_gap", 0.0),),
     "rate that passed before": (puts(Belief, "fall_back", forget),),
     "two runs": (puts(Belief, "limits", refused_step),),
-    "runs between refusals": (answers(Belief, "since", None),),
-    "late timers": (answers(Belief, "time", None),),
+    "runs between refusals": (answers(Ledger, "since_emptied", None),),
+    "late timers": (answers(Ledger, "time", None),),
+    "late probes": (puts(Epoch, "usual_outage", property(attrgetter("outage"))),),
     "human windows": (answers(Belief, "window", None),),
+    "windows that are told": (answers(Belief, "is_window", False),),
     "refutation of windows": (answers(Belief, "refutes_window", False),),
     "noise": (puts(hold, "DEEP", math.inf), reads(Belief, "seen", 0.0)),
     "look after some cuts": (puts(hold, "DEEP", math.inf),),
