@@ -125,7 +125,7 @@ CONSTANTS = (
     Constant("FAR", bracket, (belief,)),
     Constant("FIRST_CLIMB", bracket, (hold,)),
     *(Constant(name, belief, (hold,)) for name in ("PRICE", "MARGIN")),
-    *(Constant(name, belief) for name in ("DEEPER", "TURN", "ENOUGH", "UNLIKELY")),
+    *(Constant(name, belief) for name in ("DEEPER", "ENOUGH", "UNLIKELY")),
     Constant("ISOLATED", epoch, (belief, hold)),
     *(Constant(name, epoch, (hold,)) for name in ("SHORTEST", "SETTLING")),
     Constant("ROUGH", epoch, (runs,)),

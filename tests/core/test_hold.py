@@ -1034,7 +1034,7 @@ class TestWindows:
         [
             pytest.param(39, 10.0, False, id="the site told nothing"),
             pytest.param(37, 10.0, True, id="it served fewer"),
-            pytest.param(39, 11.5, True, id="it is no human unit"),
+            pytest.param(45, 11.5, True, id="it is no human unit"),
         ],
     )
     def test_else_they_are_not(
