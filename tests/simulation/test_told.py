@@ -7,6 +7,7 @@ import pytest
 from .crawled import HOUR, crawled
 
 LONG = HOUR / 3.0
+"""Seconds of a crawl: 36 000 pages of the fastest site, which take two seconds of a test."""
 
 SEEDS = range(1, 9)
 
@@ -31,17 +32,17 @@ def test_resets_that_are_past_and_absurd_numbers_change_nothing(site: str, lie: 
     assert (lied_to.accepted, lied_to.refused) == (bare.accepted, bare.refused)
 
 
-@pytest.mark.parametrize(("site", "most"), [(SITES[0], 1.1), *((site, 1.0) for site in SITES[1:])])
-def test_a_site_that_says_that_all_remains_is_asked_no_faster(site: str, most: float) -> None:
-    """A quota only ever slows a slot down: hardly more are refused, and hardly fewer served.
+@pytest.mark.parametrize("site", SITES)
+def test_a_site_that_says_that_all_remains_is_asked_no_faster(site: str) -> None:
+    """A quota only ever slows a slot down: no more are refused, and hardly fewer served.
 
     Where it slows, other rates are tried, and a limit is found a little later.
     """
     bare, lied_to = (
-        [crawled(spec, seed, HOUR)[2].whole for seed in SEEDS]
+        [crawled(spec, seed, LONG)[2].whole for seed in SEEDS]
         for spec in (site, f"{site},lying=remaining")
     )
     refused = sum(part.refused_count for part in bare)
-    assert sum(part.refused_count for part in lied_to) <= most * refused
+    assert sum(part.refused_count for part in lied_to) <= refused
     served = sum(part.accepted_count for part in bare)
     assert sum(part.accepted_count for part in lied_to) >= 0.97 * served
