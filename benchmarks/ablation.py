@@ -31,7 +31,7 @@ from unittest.mock import PropertyMock, patch
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row
 from benchmarks.sweep import Cell, arguments, crawled, tabulate
-from scrapy_adaptive.core import belief, epoch, hold, noise, silence
+from scrapy_adaptive.core import belief, bracket, epoch, hold, noise, silence
 from scrapy_adaptive.core.belief import Belief
 from scrapy_adaptive.core.caps import Caps
 from scrapy_adaptive.core.epoch import Epoch
@@ -126,6 +126,7 @@ PARTS: dict[str, tuple[Patch, ...]] = {
     "search": (puts(belief, "is_closed", lambda *_: True),),
     "outlasting silences": (puts(hold, "OUTLAST_MOST", 0.0),),
     "hurry far below hi": (puts(belief, "FAR", math.inf),),
+    "gentle hurry": (puts(bracket, "GENTLY", 2.0),),
     "hope": (answers(Belief, "lose", None),),
     "debt": (puts(Hold, "debt", start_debt),),
     "debt at the start": (puts(hold, "AT_START", 0.0),),

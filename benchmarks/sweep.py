@@ -123,6 +123,7 @@ CONSTANTS = (
     Constant("LIFT", bracket, (belief,)),
     Constant("HOPE", bracket, (belief,)),
     Constant("FAR", bracket, (belief,)),
+    Constant("GENTLY", bracket, is_multiple=True),
     Constant("FIRST_CLIMB", bracket, (hold,)),
     *(Constant(name, belief, (hold,)) for name in ("PRICE", "MARGIN")),
     *(Constant(name, belief) for name in ("DEEPER", "ENOUGH", "UNLIKELY")),

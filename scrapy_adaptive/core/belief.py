@@ -146,7 +146,7 @@ class Belief:
 
     @property
     def hurries(self) -> bool:
-        """Whether the rate doubles without proving anything."""
+        """Whether stages are short and prove nothing: the limit is unknown or far."""
         far = FAR * self.rate <= self.hi < math.inf
         return (self.is_start or far) and not self.is_trial
 
@@ -261,6 +261,7 @@ class Belief:
         ledger, least, most = self.ledger, epoch.least, epoch.rate
         emptied = ledger.since_emptied(epoch, quiet)
         was_full = self.outage * least >= saved_up(ledger.drained, least)
+        was_full &= self.unit > 0.0 or not ledger.may_have_turned(quiet)
         is_window = self.unit > 0.0 and not self.refutes_window(
             epoch.served, epoch.seconds - epoch.outage
         )

@@ -29,7 +29,11 @@ LIFT = 0.5
 """Share of a stage that a rate above `hi` has to last: lids are rarely wrong."""
 
 FAR = 8.0
-"""A rate whose multiple by this is still under `hi` doubles without proving anything."""
+"""A rate whose multiple by this is still under `hi` hurries: stages are short and prove nothing."""
+
+GENTLY = 1.25
+"""How much faster each stage of a hurry is, as a multiple, where more than one request is in
+flight: the limit, once it is met, refuses all of those."""
 
 FIRST_CLIMB = 0.06
 """First step beyond a lid that was lifted; each further one is twice as long, up to 1."""
@@ -46,6 +50,18 @@ def step(x: float, hi: float) -> float:
     """
     width = math.log(hi / x)
     return ABOVE * hi if is_closed(x, hi) else x * min(2.0, math.exp(STEP * width))
+
+
+def hurried(x: float, round_trip: float) -> float:
+    """The next rate above `x` where the limit is unknown or far.
+
+    Args:
+        round_trip: seconds from a request to its answer.
+
+    >>> hurried(16.0, 0.05), hurried(32.0, 0.05)
+    (32.0, 40.0)
+    """
+    return x * (GENTLY if x * round_trip > 1.0 else 2.0)
 
 
 def stage(x: float, hi: float, price: float) -> float:

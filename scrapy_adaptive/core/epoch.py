@@ -27,7 +27,7 @@ ROUGH = 2.0
 """Requests by which a short account, or a run, may be off: its two ends."""
 
 SHORTEST = 0.75
-"""Least seconds of a stage: doubling passes 50/s in about four, and limits of a second show."""
+"""Least seconds of a stage: a hurry gets to 50/s in about five, and limits of a second show."""
 
 SETTLING = 4.0
 """Times the usual silence before a recheck while the rate itself is in doubt."""

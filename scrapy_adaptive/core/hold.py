@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from .account import Account
 from .belief import LOST, MARGIN, PRICE, Belief, unit_above
-from .bracket import FIRST_CLIMB, NARROW, step
+from .bracket import FIRST_CLIMB, NARROW, hurried, step
 from .caps import Caps
 from .ceiling import GAPS, SLOWEST
 from .epoch import ISOLATED, SETTLING, SHORTEST, Pain
@@ -271,7 +271,7 @@ class Hold:
             seconds = now - belief.stage_at - self._round_trip
             belief.ledger.time(belief.passed, seconds, rate)
         if belief.hurries:
-            self._move(now, 2.0 * rate)
+            self._move(now, hurried(rate, self._round_trip))
             return
         hoped = belief.hoped
         belief.is_unit_known = belief.unit > 0.0

@@ -23,8 +23,8 @@ LATEST = 1.1
 """Most times longer than asked for that gaps are taken to be: late timers, not idle times."""
 
 MARKS = 30
-"""Begins of stages and ends of silences that are kept: rates that double get from 1/s to 1000/s
-in ten."""
+"""Begins of stages and ends of silences that are kept: a hurry gets from 1/s to 1000/s in twenty,
+over 50 ms."""
 
 
 @dataclass(slots=True)
@@ -119,6 +119,11 @@ class Ledger:
         now = self.busy - epoch.recovery.waited
         run = Run(self.served - 1 - emptied.pages, now - emptied.seconds)
         return run if 2.0 * min(run.pages, epoch.rate * quiet) < self.stock else None
+
+    def may_have_turned(self, quiet: float) -> bool:
+        """Whether a window as long as `quiet`, the seconds of the longest silence met, had turned
+        before the first refusal, as likely as not: then the first run was two windows'."""
+        return len(self.drained) > 0 and 0.0 < quiet <= 2.0 * self.drained[0].seconds
 
     def between(self, epoch: Epoch, emptied: Run | None) -> tuple[float, float]:
         """Between which rates the limit lies, by what was served from each mark to the refusal;

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_adaptive.core.bracket import stage, step
+from scrapy_adaptive.core.bracket import hurried, stage, step
 from tests.core.virtual import STEADY
 
 RATES = st.floats(1e-3, 1e3)
@@ -43,6 +43,12 @@ class TestSteps:
             widths.append(math.log(2.0 / rate))
         assert widths[-2:] == pytest.approx([0.0406, 0.0270], abs=1e-4)
         assert step(rate, 2.0) > 2.0
+
+    @pytest.mark.parametrize(("round_trip", "rate"), [(0.0, 20.0), (0.1, 20.0), (0.11, 12.5)])
+    def test_a_hurry_doubles_while_no_more_than_one_is_in_flight(
+        self, round_trip: float, rate: float
+    ) -> None:
+        assert hurried(10.0, round_trip) == rate
 
     @STEADY
     @given(RATES, WIDTHS)

@@ -84,7 +84,7 @@ def settled(rate: float = 10.0, hi: float = 10.2) -> Played:
 
 
 class TestStart:
-    """Doubling, until a refusal is believed."""
+    """A hurry, until a refusal is believed."""
 
     def test_the_rate_doubles_in_three_quarters_of_a_second(self) -> None:
         """1 page at 1/s, 2 at 2/s, 3 at 4/s, 6 at 8/s."""
@@ -97,13 +97,22 @@ class TestStart:
             rates.append((before, played.rate))
         assert rates == [(1.0, 2.0), (2.0, 4.0), (4.0, 8.0), (8.0, 16.0)]
 
-    def test_over_a_long_way_it_doubles_each_second_round_trip(self) -> None:
-        """3 s there and back: 6 s at 1/s, so 6 pages."""
-        played = Played(1.0)
-        for number in range(6):
-            assert played.rate == 1.0, number
+    @pytest.mark.parametrize(
+        ("before", "pages", "after"),
+        [
+            pytest.param(0.3, 2, 0.6, id="nine tenths of one in flight: twice"),
+            pytest.param(1.0, 6, 1.25, id="three in flight: a quarter more"),
+        ],
+    )
+    def test_over_a_long_way_it_rises_each_second_round_trip(
+        self, before: float, pages: int, after: float
+    ) -> None:
+        """3 s there and back, so a stage lasts 6 s."""
+        played = Played(before)
+        for number in range(pages):
+            assert played.rate == before, number
             played.hold.on_accepted(played.now, played.send(), 3.0, binding=True)
-        assert played.rate == 2.0
+        assert played.rate == after
 
     def test_pages_that_another_bound_held_back_prove_nothing(self) -> None:
         played = Played(1.0)
@@ -469,6 +478,15 @@ class TestSteps:
         assert belief.lo == pytest.approx(78.0 / (121.0 / 12.0 - 2.0))
         assert belief.hi == pytest.approx(87.0 / (121.0 / 12.0 - 1.5))
         assert drained.rate == belief.lo
+
+    def test_where_a_window_may_have_turned_in_the_first_they_tell_nothing(
+        self, drained: Played
+    ) -> None:
+        """The silence is less than twice as long as the 2 s of the first run."""
+        drained.serve(120, binding=False)
+        drained.refuse(others=2)
+        drained.recover(0.25, 3.0)
+        assert drained.hold.belief.hi == 12.0
 
     @pytest.mark.parametrize(("late", "found"), [(0.05, 1.05), (0.5, 0.0), (-0.5, 1.0)])
     def test_a_stage_tells_how_late_requests_leave(

@@ -134,6 +134,15 @@ class TestWindows:
         ledger.blame(epoch(), is_first=True)
         assert ledger.refutes_window(10.0, served, 10.0) == is_refuted
 
+    @pytest.mark.parametrize(("quiet", "may"), [(0.0, False), (8.0, True), (8.1, False)])
+    def test_one_has_turned_in_half_its_time_as_likely_as_not(
+        self, ledger: Ledger, quiet: float, *, may: bool
+    ) -> None:
+        """4 s to the first refusal, which has to be known."""
+        assert not ledger.may_have_turned(quiet)
+        ledger.blame(epoch(), is_first=True)
+        assert ledger.may_have_turned(quiet) == may
+
     def test_none_is_refuted_where_none_is_known(self, ledger: Ledger) -> None:
         ledger.blame(epoch(), is_first=True)
         assert not ledger.refutes_window(0.0, 10**6, 1.0)

@@ -103,6 +103,7 @@ CASES = (
     Case("window:60/60", LONG, goodput=0.88, refused=0.007),
     Case("window:60/60,first-hit", LONG, goodput=0.93, refused=0.005),
     Case("window:60/60,retry-after", LONG, goodput=0.97, refused=0.006),
+    Case("window:600/10", SHORT, goodput=0.90, refused=0.003),
     Case("cap:4/0.25", SHORT, goodput=0.93, refused=0.004),
     Case("cap:4/0.25", SHORT, goodput=0.78, refused=0.004, network="jittered"),
     Case("queue:4/0.25,random", SHORT, goodput=0.95, refused=0.0, auto=True),
