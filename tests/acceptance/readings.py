@@ -102,14 +102,17 @@ def when_left(hits: Sequence[Hit], done: Crawl) -> dict[Hit, float]:
     return _instants(hits, done.stats[LEFT])
 
 
+def when_read(hits: Sequence[Hit], done: Crawl) -> dict[Hit, float]:
+    """The instant at which the answer of each answered hit was read."""
+    return _instants([hit for hit in hits if hit.status], done.stats[READ])
+
+
 def _refusals(hits: Sequence[Hit]) -> list[Hit]:
     return [hit for hit in hits if hit.status in REFUSAL_CODES]
 
 
 def _notes(hits: Sequence[Hit], done: Crawl) -> tuple[dict[Hit, float], dict[Hit, float]]:
-    """When the request of each hit left, and when the answer of each answered hit was read."""
-    answered = [hit for hit in hits if hit.status]
-    return when_left(hits, done), _instants(answered, done.stats[READ])
+    return when_left(hits, done), when_read(hits, done)
 
 
 def _instants(hits: Iterable[Hit], notes: Iterable[tuple[str, float]]) -> dict[Hit, float]:
