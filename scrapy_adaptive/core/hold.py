@@ -414,7 +414,7 @@ class Hold:
     def _begin_look(self, now: float, epoch: Epoch) -> None:
         belief = self.belief
         rate = max(LOOK * epoch.rate, belief.seen)
-        window = belief.unit or (unit_above(self._quiet) if epoch.recovery.told else 0.0)
+        window = belief.unit or (unit_above(self._quiet) if epoch.recovery.told else self._quiet)
         belief.best = belief.shown = epoch.rate
         self._fallback = copy(belief)
         self._fallback.lo = 0.0

@@ -136,7 +136,7 @@ class Look:
         ratio: share of the requests that was refused at the slower rate.
         saved: requests that the site may have saved up in the pause: they prove nothing.
         faster: the faster rate, as a multiple of the slower one, > 1.
-        window: requests that a window which is known may serve before it refuses any.
+        window: requests that a window, known or possible, may serve before it refuses any.
     """
 
     __slots__ = ("_beyond", "_evidence", "_free", "_ratio", "_saved")

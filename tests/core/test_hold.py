@@ -1372,6 +1372,21 @@ class TestNoise:
         played.serve(40)
         assert played.hold._look is None
 
+    def test_a_look_outlasts_the_longest_silence_met(self) -> None:
+        """Ten seconds of silence may have been a window's, which serves a hundred pages more."""
+        played = settled(10.0, hi=10.2)
+        played.hold._quiet = 10.0
+        for _ in range(5):
+            played.serve(100)
+            played.refuse()
+            played.recover(1.2 / played.rate)
+        held = played.hold.belief.hi
+        assert played.hold._look is not None
+        played.serve(math.ceil(10.0 * held))
+        assert played.hold._look is not None
+        played.serve(40)
+        assert played.hold._look is None
+
     def test_a_look_outlasts_the_window_that_a_told_wait_may_be_the_rest_of(self) -> None:
         """Waits of 50 s may be the rest of a minute, whose count is free; 65 pages are without."""
         played = settled(10.0, hi=10.2)
