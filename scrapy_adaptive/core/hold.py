@@ -63,6 +63,7 @@ class Hold:
         "_pain",
         "_pardon",
         "_quiet",
+        "_quiet_again",
         "_round_trip",
         "_since_pardon",
         "belief",
@@ -80,6 +81,8 @@ class Hold:
         """What to believe if the look shows that the rate is to blame."""
         self._quiet = 0.0
         """Seconds that a stage has to last: the longest silence met."""
+        self._quiet_again = 0.0
+        """Seconds of the longest silence but one: chance makes one, a window more."""
         self._round_trip = 0.0
         self._pain = Pain(0.0, start_rate, 1, 0, 0.0)
         self._has_recovered = False
@@ -204,7 +207,9 @@ class Hold:
         epoch = self._close(now, recovery)
         self._account.on_recovered(now)
         if recovery.tries or recovery.told:
-            self._quiet = max(self._quiet, min(epoch.outage, OUTLAST_MOST))
+            silence = min(epoch.outage, OUTLAST_MOST)
+            self._quiet_again = max(self._quiet_again, min(silence, self._quiet))
+            self._quiet = max(self._quiet, silence)
         explained = (
             self._as_noise(epoch)
             or self._as_looked_at(now, epoch)
@@ -224,11 +229,12 @@ class Hold:
 
     def on_pardon(self, now: float) -> None:
         """The last epoch was a broken page's fault: go on as before."""
-        self.belief, self._account, self._look, self.caps, self.noise, self._quiet = self._pardon
+        self.belief, self._account, self._look, self.caps, self.noise, *quiet = self._pardon
+        self._quiet, self._quiet_again = quiet
         self._since_pardon = 0
         self._pardon = self._remembered()
 
-    def _remembered(self) -> tuple[Belief, Account, Look | None, Caps, Noise, float]:
+    def _remembered(self) -> tuple[Belief, Account, Look | None, Caps, Noise, float, float]:
         return (
             copy(self.belief),
             copy(self._account),
@@ -236,6 +242,7 @@ class Hold:
             copy(self.caps),
             copy(self.noise),
             self._quiet,
+            self._quiet_again,
         )
 
     def on_acquittal(self, now: float) -> None:
@@ -243,7 +250,7 @@ class Hold:
         self.on_pardon(now)
         self.noise = Noise()
         self._look = None
-        self._quiet = 0.0
+        self._quiet = self._quiet_again = 0.0
         self.belief.cuts = 0
         self.belief.is_trial = False
         self.belief.cost = PRICE
@@ -414,7 +421,8 @@ class Hold:
     def _begin_look(self, now: float, epoch: Epoch) -> None:
         belief = self.belief
         rate = max(LOOK * epoch.rate, belief.seen)
-        window = belief.unit or (unit_above(self._quiet) if epoch.recovery.told else self._quiet)
+        told = unit_above(self._quiet) if epoch.recovery.told else 0.0
+        window = belief.unit or told or self._quiet_again
         belief.best = belief.shown = epoch.rate
         self._fallback = copy(belief)
         self._fallback.lo = 0.0
