@@ -229,8 +229,8 @@ class Hold:
 
     def on_pardon(self, now: float) -> None:
         """The last epoch was a broken page's fault: go on as before."""
-        self.belief, self._account, self._look, self.caps, self.noise, *quiet = self._pardon
-        self._quiet, self._quiet_again = quiet
+        self.belief, self._account, self._look, self.caps, self.noise, *silences = self._pardon
+        self._quiet, self._quiet_again = silences
         self._since_pardon = 0
         self._pardon = self._remembered()
 

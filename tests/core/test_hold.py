@@ -1372,15 +1372,30 @@ class TestNoise:
         played.serve(40)
         assert played.hold._look is None
 
-    @pytest.mark.parametrize(("silences", "is_over"), [((10.0, 10.0), False), ((10.0,), True)])
+    @pytest.mark.parametrize(
+        ("silences", "forgiven", "is_over"),
+        [
+            ((10.0, 10.0), "none", False),
+            ((10.0,), "none", True),
+            ((10.0, 10.0), "last", True),
+            ((10.0, 10.0, 10.0), "all", True),
+        ],
+    )
     def test_a_look_outlasts_the_longest_silence_that_was_met_twice(
-        self, silences: tuple[float, ...], *, is_over: bool
+        self, silences: tuple[float, ...], forgiven: str, *, is_over: bool
     ) -> None:
-        """Ten seconds may have been a window's, which serves a hundred pages; once, chance's."""
+        """Ten seconds may have been a window's, which serves a hundred pages; once, chance's.
+
+        Not where a page was broken, or a class of pages was to blame.
+        """
         played = settled(10.0, hi=10.2)
         for silence in silences:
             played.refuse()
             played.recover(1.2, silence - 1.2)
+        if forgiven == "last":
+            played.hold.on_pardon(played.now)
+        elif forgiven == "all":
+            played.hold.on_acquittal(played.now)
         played.hold.belief = settled(10.0, hi=10.2).hold.belief
         for _ in range(5):
             played.serve(100)
