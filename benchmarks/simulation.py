@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from multiprocessing import Pool
 
 from benchmarks.tables import Table
-from scrapy_adaptive.core.global_breaker import GlobalBreaker
+from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.simulation.client import Crawl

@@ -27,9 +27,9 @@ from enum import Enum
 from types import FunctionType, MethodType
 
 from benchmarks.tables import Table
+from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.classes import MOST
 from scrapy_adaptive.core.facts import Answer, Hold, Outcome
-from scrapy_adaptive.core.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.limits import Limits
 

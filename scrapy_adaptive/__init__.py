@@ -8,9 +8,8 @@ Add one line to `settings.py`:
 from .adapters.addon import Addon
 from .adapters.errors import SettingsError
 from .adapters.extension import AdaptiveThrottle
-from .adapters.gate import AdaptiveGate
-from .adapters.host_queue import HostQueue
-from .adapters.refusals import AdaptiveRefusals
+from .adapters.middlewares import AdaptiveGate, AdaptiveRefusals
+from .adapters.queues.host_queue import HostQueue
 from .core.facts import Outcome
 
 __version__ = "0.1.0"

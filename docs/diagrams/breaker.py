@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from scrapy_adaptive.core.breaker import TABLE, Phase, Signal
+from scrapy_adaptive.core.breaker.breaker import TABLE, Phase, Signal
 
 PLACES = {Phase.CLOSED: (0.0, 0.0), Phase.OPEN: (7.0, 0.0), Phase.HALF_OPEN: (3.5, -4.2)}
 NOTES = {

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from scrapy_adaptive.core.global_breaker import GlobalBreaker
+from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.simulation.client import Crawl

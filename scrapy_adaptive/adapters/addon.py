@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 from scrapy.utils.misc import load_object
 
-from .engine import saved_queues
 from .extension import AdaptiveThrottle, one_line_errors
-from .gate import AdaptiveGate
-from .host_queue import HostQueue, refuse_foreign
-from .refusals import AdaptiveRefusals
+from .middlewares import AdaptiveGate, AdaptiveRefusals
+from .queues.host_queue import HostQueue, refuse_foreign
+from .scrapy_internals import saved_queues
 from .settings import autothrottle_is_on, is_enabled, own_priority_queue, read_settings
 
 if TYPE_CHECKING:

@@ -18,19 +18,19 @@ from scrapy import signals
 from scrapy.exceptions import CloseSpider, DontCloseSpider, NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
-from scrapy_adaptive.core.global_breaker import GlobalBreaker
+from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 
-from .again import Again
-from .engine import INTERACTIVE_COMMANDS, Engine, running_command
 from .errors import SettingsError, told_in_one_line
-from .hosts import Hosts
-from .judge import Judge
-from .memory import Memory
+from .queues.routing import Hosts
+from .refusal_rules import Judge
+from .reporting import Parked, Watch
+from .requeue import Again
 from .robots import CrawlDelays
+from .scrapy_internals import INTERACTIVE_COMMANDS, Engine, running_command
 from .settings import AdaptiveSettings, autothrottle_is_on, extensions, is_enabled, read_settings
-from .throttle import PARKED, Throttle
-from .watch import Parked, Watch
+from .state_file import Memory
+from .traffic import PARKED, Throttle
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from scrapy_adaptive.core.facts import Decision, Outcome, Permit
 
-    from .judge import Verdict
+    from .refusal_rules import Verdict
 
 
 @dataclass(slots=True, eq=False)

@@ -22,7 +22,7 @@ from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.slots import CEILINGS
 
 from .errors import SettingsError
-from .values import (
+from .setting_types import (
     Classifier,
     boolean,
     classifier,

@@ -14,8 +14,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from .breaker.global_breaker import GlobalBreaker
 from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
-from .global_breaker import GlobalBreaker
 from .global_rate import GlobalRate
 from .limits import Limits
 from .slot import Slot

@@ -8,7 +8,7 @@ Laws
 
 from __future__ import annotations
 
-from .breaker import TABLE, Phase, Signal
+from .breaker.breaker import TABLE, Phase, Signal
 
 NEVER = float("inf")
 

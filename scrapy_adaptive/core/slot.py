@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .breaker import Phase, Signal
+from .breaker.breaker import Phase, Signal
+from .breaker.failures import Failures
 from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Page, Permit, Reason, Wanted
-from .failures import Failures
 from .pace import Pace
 from .pause import NEVER, Pause
 from .silence import BREATH, JITTER_RATIO, Silence

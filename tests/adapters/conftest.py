@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.adapters.queue_room import Rooms
+from tests.adapters.queues.queue_room import Rooms
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 
+from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.ceiling import SLOWEST
 from scrapy_adaptive.core.facts import Permit
-from scrapy_adaptive.core.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.slot import DRAIN, FORGET_AFTER, Slot

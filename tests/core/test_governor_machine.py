@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from scrapy_adaptive.core.breaker import Phase
+from scrapy_adaptive.core.breaker.breaker import Phase
 from scrapy_adaptive.core.ceiling import SLOWEST
 from scrapy_adaptive.core.facts import Answer, Event, Hold, Outcome, Page, Reason
 from scrapy_adaptive.core.silence import BREATH

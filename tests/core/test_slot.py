@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from scrapy_adaptive.core.breaker import Phase
+from scrapy_adaptive.core.breaker.breaker import Phase
 from scrapy_adaptive.core.facts import Decision, Event, Hold, Reason, Wanted
 from scrapy_adaptive.core.headers import Quota
 from scrapy_adaptive.core.limits import Limits

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scrapy_adaptive.core.breaker import Phase
+from scrapy_adaptive.core.breaker.breaker import Phase
 from scrapy_adaptive.core.facts import Event, Reason, Wanted
 from scrapy_adaptive.core.limits import Limits
 from tests.core.virtual import Virtual

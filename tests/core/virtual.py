@@ -12,8 +12,8 @@ from collections.abc import Mapping
 
 from hypothesis import HealthCheck, Phase, settings
 
+from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.facts import Answer, Decision, Hold, Outcome, Page, Permit, Reason
-from scrapy_adaptive.core.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.headers import Quota
 from scrapy_adaptive.core.limits import Limits

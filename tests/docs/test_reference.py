@@ -14,7 +14,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
 import scrapy_adaptive
-from scrapy_adaptive.adapters import watch
+from scrapy_adaptive.adapters import reporting
 from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.settings import SETTINGS, Setting, read_settings
 from scrapy_adaptive.core.facts import Event, Outcome
@@ -44,14 +44,14 @@ def stat_names() -> set[str]:
     """Every stat: those under a literal name, and those that are written all at once."""
     stats = MemoryStatsCollector(get_crawler())
     governor = make_governor(read_settings(Settings()))
-    watch.Watch(stats, debug=False).write_stats(governor, 0.0)
+    reporting.Watch(stats, debug=False).write_stats(governor, 0.0)
     return set(stats.get_stats()) | source.stat_names()
 
 
 def log_lines() -> set[tuple[str, str]]:
     """Level and format of every line; those of the events are chosen by a table."""
     found = set(source.log_lines())
-    events = {("INFO", line) for line in watch._EVENT_LINES.values()}
+    events = {("INFO", line) for line in reporting._EVENT_LINES.values()}
     return found - {("INFO", "")} | events
 
 
@@ -155,6 +155,7 @@ def test_every_outcome_is_on_the_page_of_the_api_and_no_other_is() -> None:
     assert sorted(told) == sorted(Outcome.__members__)
 
 
+CORE = Path(scrapy_adaptive.core.__file__).parent
 CONSTANTS = [*rows("explanation/law", "name"), *rows("explanation/hold", "name")]
 ORIGINS = {"theory", "goal", "people", "risk", "machine", "sweep", "taste"}
 
@@ -163,7 +164,9 @@ ORIGINS = {"theory", "goal", "people", "risk", "machine", "sweep", "taste"}
 def test_a_constant_of_the_law_has_the_value_that_is_told(row: tuple[str, ...]) -> None:
     """And one of the origins that are explained."""
     module, _, name = literal(row[0]).partition(".")
-    found = getattr(importlib.import_module(f"scrapy_adaptive.core.{module}"), name)
+    (path,) = CORE.rglob(f"{module}.py")
+    parts = path.relative_to(CORE).with_suffix("").parts
+    found = getattr(importlib.import_module(".".join(("scrapy_adaptive.core", *parts))), name)
     text = literal(row[1])
     told = ast.literal_eval(text) if text[0] == "(" else float(Fraction(text.replace(" ", "")))
     assert told == found
@@ -174,7 +177,7 @@ def test_every_number_of_the_law_is_told() -> None:
     """Those that a module of the core gives a name to, but for reading headers and for the rota."""
     told = {literal(row[0]) for row in CONSTANTS}
     assert len(told) == len(CONSTANTS)
-    for path in Path(scrapy_adaptive.core.__file__).parent.glob("*.py"):
+    for path in CORE.rglob("*.py"):
         if path.stem in ("headers", "header_values", "rota", "slots"):
             continue
         for name in re.findall(r"(?m)^([A-Z][A-Z_]+) = [\d(-]", path.read_text(encoding="utf-8")):

@@ -15,7 +15,7 @@ from statistics import mean
 
 import pytest
 
-from scrapy_adaptive.core.global_breaker import GlobalBreaker
+from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.simulation.client import WAITING, Crawl

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
-from scrapy_adaptive.core.breaker import Phase
+from scrapy_adaptive.core.breaker.breaker import Phase
 from scrapy_adaptive.core.facts import Hold, Wanted
 
 if TYPE_CHECKING:

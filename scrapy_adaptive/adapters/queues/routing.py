@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.statscollectors import StatsCollector
 
-    from .engine import Engine
+    from scrapy_adaptive.adapters.scrapy_internals import Engine
+    from scrapy_adaptive.adapters.traffic import Throttle
+
     from .host_queue import HostQueue
-    from .throttle import Throttle
 
 OPT_OUT_META_KEY = "adaptive_dont_throttle"
 

@@ -28,10 +28,9 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
 from scrapy_adaptive import AdaptiveThrottle, HostQueue
-from scrapy_adaptive.adapters import alarm
-from scrapy_adaptive.adapters.gate import AdaptiveGate
-from scrapy_adaptive.adapters.refusals import AdaptiveRefusals
-from scrapy_adaptive.adapters.throttle import Throttle
+from scrapy_adaptive.adapters import timers
+from scrapy_adaptive.adapters.middlewares import AdaptiveGate, AdaptiveRefusals
+from scrapy_adaptive.adapters.traffic import Throttle
 from tests.adapters.stand_ins import Asking
 
 START = 1024.0
@@ -113,7 +112,7 @@ class Room:
         """An instant, and how many timers were set at it."""
         self._errors: list[BaseException | None] = []
         self._patch = pytest.MonkeyPatch()
-        self._patch.setattr(alarm, "call_later", self._call_later)
+        self._patch.setattr(timers, "call_later", self._call_later)
         job = {"JOBDIR": str(jobdir)} if jobdir else {}
         self.crawler = self._crawler({**DEFAULTS, **job, **settings})
         extension = self.crawler.get_extension(AdaptiveThrottle)

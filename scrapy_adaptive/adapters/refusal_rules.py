@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy_adaptive.core.headers import Quota
 
-    from .values import Classifier
+    from .setting_types import Classifier
 
 logger = logging.getLogger(__name__)
 

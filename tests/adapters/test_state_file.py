@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from scrapy_adaptive.adapters.memory import STALE_AFTER, Memory
 from scrapy_adaptive.adapters.settings import STATE_FILE as FILE
+from scrapy_adaptive.adapters.state_file import STALE_AFTER, Memory
 from scrapy_adaptive.core.facts import Learned, Reason
 from scrapy_adaptive.core.headers import Quota
 from tests.core.virtual import Virtual

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from scrapy_adaptive.core.global_breaker import GlobalBreaker
+from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 
 
 @pytest.fixture

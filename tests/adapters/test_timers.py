@@ -10,8 +10,8 @@ import pytest
 from scrapy.utils.asyncio import CallLaterResult
 from twisted.internet.task import Clock
 
-from scrapy_adaptive.adapters import alarm as module
-from scrapy_adaptive.adapters.alarm import LAG_NOISE, Alarm
+from scrapy_adaptive.adapters import timers as module
+from scrapy_adaptive.adapters.timers import LAG_NOISE, Alarm
 
 
 class Room:

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from scrapy_adaptive.core.breaker import TABLE, Phase, Signal
+from scrapy_adaptive.core.breaker.breaker import TABLE, Phase, Signal
 
 
 def test_the_table_is_total_over_phase_and_signal() -> None:

@@ -22,15 +22,15 @@ from scrapy.exceptions import NotConfigured
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.utils.misc import build_from_crawler
 
+from scrapy_adaptive.adapters.errors import SettingsError
+from scrapy_adaptive.adapters.extension import AdaptiveThrottle, one_line_errors
+from scrapy_adaptive.adapters.scrapy_internals import queue_path
+from scrapy_adaptive.adapters.settings import fallback_priority_queue
 from scrapy_adaptive.core.facts import Reason, Wanted
 from scrapy_adaptive.core.rota import Rota
 
-from .engine import queue_path
-from .errors import SettingsError
-from .extension import AdaptiveThrottle, one_line_errors
-from .lane import Lane, SharedLane
-from .lanes import Lanes
-from .settings import fallback_priority_queue
+from .host_requests import Lane, SharedLane
+from .open_files import Lanes
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from scrapy_adaptive.core.facts import Hold
 
-    from .hosts import Hosts
+    from .routing import Hosts
 
 MOST_LOOKS = 100
 """Hosts that one pop finds not to be ready after all, before it lets others have the loop."""

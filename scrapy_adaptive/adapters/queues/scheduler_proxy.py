@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .side_queue import SideQueue
+from .fallback_queue import SideQueue
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.core.scheduler import BaseScheduler
 
-    from .throttle import Throttle
+    from scrapy_adaptive.adapters.traffic import Throttle
 
 
 class Room(Protocol):

@@ -17,17 +17,17 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
+from scrapy_adaptive.adapters.scrapy_internals import skip_damaged, topmost
 from scrapy_adaptive.core.facts import Wanted
 from scrapy_adaptive.core.rota import Rota
 
-from .engine import skip_damaged, topmost
-from .trip import TRIP_META_KEY
+from .saved_marks import TRIP_META_KEY
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.pqueues import ScrapyPriorityQueue
 
-    from .trip import Trips
+    from .saved_marks import Trips
 
 logger = logging.getLogger("scrapy_adaptive")
 

@@ -16,13 +16,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from scrapy_adaptive.core.breaker import Phase
+from scrapy_adaptive.core.breaker.breaker import Phase
 from scrapy_adaptive.core.facts import Wanted
 
 if TYPE_CHECKING:
     from scrapy import Request
 
-    from .throttle import Throttle
+    from scrapy_adaptive.adapters.traffic import Throttle
 
 logger = logging.getLogger(__name__)
 

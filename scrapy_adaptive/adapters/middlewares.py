@@ -1,10 +1,14 @@
-"""The gate: the last middleware before the downloader, where requests wait for their permit.
+"""The gate and the refusals, in the order in which a request meets them.
 
 Laws
 ----
-* What is answered by the cache, filtered or opted out never gets here, and costs nothing.
-* Nothing that has passed waits again in Scrapy's own slot.
-* A refusal is marked so that the HTTP cache, which is next on the way back, does not keep it.
+* The gate, at 950, is the last middleware before the downloader. What is answered by the cache,
+  filtered or opted out never gets there, and costs nothing.
+* Nothing that has passed the gate waits again in Scrapy's own slot.
+* The gate marks a refusal so that the HTTP cache, which is next on the way back, does not keep it.
+* The refusals, at 585, stand between HttpCompression (590) and Retry (550): the classifier sees
+  the decoded body, and RetryMiddleware sees only what is not fetched again.
+* A cached response has no permit and passes untouched.
 """
 
 from __future__ import annotations
@@ -22,8 +26,9 @@ from scrapy.exceptions import (
 from scrapy_adaptive.core.facts import Outcome
 
 from .extension import JoinsExtension
-from .hosts import OPT_OUT_META_KEY
-from .judge import Verdict
+from .queues.routing import OPT_OUT_META_KEY
+from .refusal_rules import Verdict
+from .robots import is_robots_txt
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -78,3 +83,22 @@ class AdaptiveGate(JoinsExtension):
         """Note that a download failed, ahead of every other middleware."""
         if not isinstance(exception, OURS):
             self._throttle.flights.on_failed(request, Verdict(Outcome.FAILED))
+
+
+class AdaptiveRefusals(JoinsExtension):
+    """Downloader middleware at 585."""
+
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        """Send a refused request back; let everything else pass."""
+        if is_robots_txt(request):
+            self._extension.crawl_delays.on_robots_txt(request, response)
+        flight = self._throttle.flights.get(request)
+        if flight is None:
+            return response
+        self._throttle.flights.on_decoded(request, response)
+        return self._extension.again.after(request, flight) or response
+
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        """Send a request back whose failure counted as pain; others have seen the failure."""
+        flight = self._throttle.flights.get(request)
+        return None if flight is None else self._extension.again.after(request, flight)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from .flight import Flight
-    from .throttle import Throttle
+    from .traffic import Throttle
 
 logger = logging.getLogger(__name__)
 

@@ -19,15 +19,15 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy_adaptive.core.facts import Wanted
 from scrapy_adaptive.core.governor import Governor
 
-from .alarm import Alarm
-from .cache_marks import CacheMarks
-from .engine import kind_of
-from .flights import Flights
-from .line import Line, Waiter
-from .returns import Returns, Room
+from .gate_queue import Line, Waiter
+from .in_flight import Flights
+from .queues.cache_marks import CacheMarks
+from .queues.fallback_queue import SideQueue
+from .queues.saved_marks import Trips
+from .queues.scheduler_proxy import Returns, Room
 from .robots import is_robots_txt
-from .side_queue import SideQueue
-from .trip import Trips
+from .scrapy_internals import kind_of
+from .timers import Alarm
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     from scrapy_adaptive.core.facts import Hold
 
-    from .engine import Engine
-    from .judge import Judge
+    from .refusal_rules import Judge
+    from .reporting import Watch
     from .robots import CrawlDelays
-    from .watch import Watch
+    from .scrapy_internals import Engine
 
 PARKED = "adaptive_parked"
 """Why a crawl was closed of which only parked slots were left."""

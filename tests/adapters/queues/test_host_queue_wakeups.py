@@ -7,7 +7,7 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 
-from tests.adapters.queue_room import Reply, Room, Rooms, page
+from tests.adapters.queues.queue_room import Reply, Room, Rooms, page
 
 FIFO = {"SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue"}
 MANY_AT_ONCE = {**FIFO, "ADAPTIVE_TARGET_CONCURRENCY": 8}

@@ -8,7 +8,7 @@ parsed before they are pushed, as Scrapy's offsite filter has done by then. Betw
 the gate ends the popped request's reservation; that is printed as `gate`, and Scrapy's queues
 have no such thing.
 
-    python benchmarks/queue.py [--rounds 15] [--requests 3]
+    python benchmarks/queue_cost.py [--rounds 15] [--requests 3]
 
 Exit status 1 if our push and pop at 100,000 hosts take more than 3 times as long as at 10, or
 at 10 hosts more than 1.5 times as long as those of Scrapy's default queue.

@@ -17,8 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 from scrapy import Request
 
 from scrapy_adaptive.core.facts import Wanted
-from tests.adapters.queue_model import BACK, NEW, START, Entry, Pile
-from tests.adapters.queue_room import Room, page
+from tests.adapters.queues.queue_model import BACK, NEW, START, Entry, Pile
+from tests.adapters.queues.queue_room import Room, page
 
 NOBODY = ""
 OPTED_OUT = " (adaptive_dont_throttle)"

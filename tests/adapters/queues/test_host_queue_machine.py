@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 from scrapy.http import Response
 
-from tests.adapters.queue_follower import (
+from tests.adapters.queues.queue_follower import (
     NOBODY,
     OPTED_OUT,
     SHARED,
     Follower,
     is_paced,
 )
-from tests.adapters.queue_model import NEW, START, Pile
-from tests.adapters.queue_room import Reply, Room
+from tests.adapters.queues.queue_model import NEW, START, Pile
+from tests.adapters.queues.queue_room import Reply, Room
 from tests.core.virtual import STEADY
 
 pytestmark = [

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.facts import Answer, Hold, Outcome, Permit
 
-from .engine import kind_of
 from .flight import Flight
+from .scrapy_internals import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from scrapy_adaptive.core.governor import Governor
 
-    from .alarm import Alarm
-    from .judge import Judge, Verdict
-    from .watch import Watch
+    from .refusal_rules import Judge, Verdict
+    from .reporting import Watch
+    from .timers import Alarm
 
 DONT_LEARN_META_KEY = "autothrottle_dont_adjust_delay"
 

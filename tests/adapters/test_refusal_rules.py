@@ -14,7 +14,7 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.statscollectors import MemoryStatsCollector, StatsCollector
 
 from scrapy_adaptive import Outcome
-from scrapy_adaptive.adapters.judge import Judge, Verdict
+from scrapy_adaptive.adapters.refusal_rules import Judge, Verdict
 from scrapy_adaptive.core.headers import Quota
 
 ACCEPTED, REFUSED, FAILED = Outcome.ACCEPTED, Outcome.REFUSED, Outcome.FAILED

@@ -12,9 +12,9 @@ from scrapy.squeues import FifoMemoryQueue, LifoMemoryQueue, PickleLifoDiskQueue
 from scrapy.utils.misc import build_from_crawler
 
 from scrapy_adaptive import HostQueue
-from scrapy_adaptive.adapters import lanes
+from scrapy_adaptive.adapters.queues import open_files
 from scrapy_adaptive.core.rota import PASSED_OVER
-from tests.adapters.queue_room import Rooms, name, page
+from tests.adapters.queues.queue_room import Rooms, name, page
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
@@ -174,7 +174,7 @@ def test_files_of_some_hosts_only_are_open_at_a_time(
     rooms: Rooms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether they are pushed to or popped from; nothing is lost by it."""
-    monkeypatch.setattr(lanes, "OPEN_HOSTS", 5)
+    monkeypatch.setattr(open_files, "OPEN_HOSTS", 5)
     room = rooms(tmp_path, **ONE_BY_ONE)
     urls = {f"h{host}/{n}" for n in range(3) for host in range(20)}
     most = 0

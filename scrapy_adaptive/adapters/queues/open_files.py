@@ -14,13 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .engine import queue_path
-from .lane import Lane
+from scrapy_adaptive.adapters.scrapy_internals import queue_path
+
+from .host_requests import Lane
 
 if TYPE_CHECKING:
     from scrapy.pqueues import ScrapyPriorityQueue
 
-    from .trip import Trips
+    from .saved_marks import Trips
 
 OPEN_HOSTS = 200
 """Hosts whose files are kept open: each takes a file or more, and a process has about 1,000."""
