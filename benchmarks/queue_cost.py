@@ -127,7 +127,7 @@ class BenchSpider(Spider):
 
     def know(self, hosts: Iterable[str]) -> None:
         """Something was sent to each of these hosts before."""
-        governor, clock = self.adaptive.throttle.governor, self.adaptive.throttle.clock
+        governor, clock = self.adaptive.traffic.governor, self.adaptive.traffic.clock
         for host in hosts:
             permit: Any = governor.take(host, clock())
             governor.on_dropped(permit, clock())
@@ -235,10 +235,10 @@ def measure_sleep(spider: BenchSpider, rounds: int, each: int) -> bool:
     """All hosts but a few sleep: what the others cost, and what a push for a sleeper does."""
     hosts = names(MOST_HOSTS)
     awake, asleep = hosts[:AWAKE], hosts[AWAKE:]
-    throttle = spider.adaptive.throttle
+    traffic = spider.adaptive.traffic
     spider.know(hosts)
     for host in asleep:
-        throttle.governor.slot(host, throttle.clock()).resume_pause(throttle.clock(), 3000.0)
+        traffic.governor.slot(host, traffic.clock()).resume_pause(traffic.clock(), 3000.0)
     queue = spider.queue("ours")
     for host in [host for host in (*asleep, *awake) for _ in range(each)]:
         queue.push(spider.request(host, 0))

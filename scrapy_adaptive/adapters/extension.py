@@ -22,15 +22,15 @@ from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 
 from .errors import SettingsError, told_in_one_line
-from .queues.routing import Hosts
-from .refusal_rules import Judge
-from .reporting import Parked, Watch
-from .requeue import Again
+from .queues.routing import Routing
+from .refusal_rules import RefusalRules
+from .reporting import Parked, Reporting
+from .requeue import Requeue
 from .robots import CrawlDelays
 from .scrapy_internals import INTERACTIVE_COMMANDS, Engine, running_command
 from .settings import AdaptiveSettings, autothrottle_is_on, extensions, is_enabled, read_settings
-from .state_file import Memory
-from .traffic import PARKED, Throttle
+from .state_file import StateFile
+from .traffic import PARKED, Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,27 +65,27 @@ class AdaptiveThrottle:
         self._summary: LoopingCall | AsyncioLoopingCall | None = None
         self.engine = Engine(crawler)
         self.crawl_delays = CrawlDelays(settings.robots_user_agent, settings.max_crawl_delay)
-        self._watch = Watch(stats, own_slots=settings.slot_limits, debug=settings.debug)
-        self.throttle = Throttle(
+        self._reporting = Reporting(stats, own_slots=settings.slot_limits, debug=settings.debug)
+        self.traffic = Traffic(
             make_governor(settings),
             self.engine,
-            Judge(settings.refusal_codes, settings.classifier, stats),
-            self._watch,
+            RefusalRules(settings.refusal_codes, settings.classifier, stats),
+            self._reporting,
             self.crawl_delays,
             page_of=fingerprinter.fingerprint,
             may_end_parked=settings.jobdir is not None,
         )
-        self.hosts = Hosts(
-            self.throttle,
+        self.hosts = Routing(
+            self.traffic,
             self.engine,
             stats,
             discount=settings.host_depth_discount,
             most=settings.max_slots,
         )
-        self._memory = Memory(settings.state_path)
-        self._memory.recall(self.throttle.governor, time.monotonic())
-        self.again = Again(
-            self.throttle,
+        self._state_file = StateFile(settings.state_path)
+        self._state_file.recall(self.traffic.governor, time.monotonic())
+        self.requeue = Requeue(
+            self.traffic,
             stats,
             fingerprint=fingerprinter.fingerprint,
             max_refusals=settings.max_refusals,
@@ -106,8 +106,8 @@ class AdaptiveThrottle:
         connect(extension._on_opened, signal=signals.spider_opened)
         connect(extension._on_idle, signal=signals.spider_idle)
         connect(extension._on_closed, signal=signals.spider_closed)
-        connect(extension.throttle.flights.on_wire, signal=signals.request_reached_downloader)
-        connect(extension.throttle.flights.on_response, signal=signals.response_downloaded)
+        connect(extension.traffic.in_flight.on_wire, signal=signals.request_reached_downloader)
+        connect(extension.traffic.in_flight.on_response, signal=signals.response_downloaded)
         return extension
 
     @classmethod
@@ -134,52 +134,52 @@ class AdaptiveThrottle:
         """Follow the engine's requests, from the first one on."""
         if not self.engine.is_attached:
             self.engine.attach(
-                on_left=self.throttle.on_left,
+                on_left=self.traffic.on_left,
                 on_close=self._on_asked_to_close,
-                wrap_scheduler=self.throttle.returns.wrap,
+                wrap_scheduler=self.traffic.returns.wrap,
             )
 
     # Signals
 
     def _on_opened(self) -> None:
         self.attach()
-        self._watch.know_neighbours(other.throttle.governor for other in _RUNNING)
+        self._reporting.know_neighbours(other.traffic.governor for other in _RUNNING)
         _RUNNING.add(self)
         if self._settings.log_interval:
             self._summary = create_looping_call(self._on_interval)
             self._summary.start(self._settings.log_interval, now=False)
 
     def _on_idle(self) -> None:
-        if self.throttle.is_holding:
+        if self.traffic.is_holding:
             raise DontCloseSpider
-        if self.throttle.may_end_parked:
+        if self.traffic.may_end_parked:
             raise CloseSpider(PARKED)
 
     def _on_asked_to_close(self) -> None:
-        self._watch.log_parked(self._parked(time.monotonic()))
-        self.throttle.on_close()
+        self._reporting.log_parked(self._parked(time.monotonic()))
+        self.traffic.on_close()
 
     def _on_closed(self) -> None:
         _RUNNING.discard(self)
         if self._summary is not None and self._summary.running:
             self._summary.stop()
         now = time.monotonic()
-        self._memory.save(self.throttle.governor, now)
-        self._watch.write_stats(self.throttle.governor, now)
-        self._watch.log_table(self.throttle.governor, now)
+        self._state_file.save(self.traffic.governor, now)
+        self._reporting.write_stats(self.traffic.governor, now)
+        self._reporting.log_table(self.traffic.governor, now)
 
     def _on_interval(self) -> None:
         now = time.monotonic()
-        self._watch.write_stats(self.throttle.governor, now)
-        self._watch.log_summary(self.throttle.governor, self.throttle.waiting_count, now)
-        self._watch.log_parked(self._parked(now))
+        self._reporting.write_stats(self.traffic.governor, now)
+        self._reporting.log_summary(self.traffic.governor, self.traffic.waiting_count, now)
+        self._reporting.log_parked(self._parked(now))
 
     def _parked(self, now: float) -> list[Parked]:
         """Parked slots, for how many seconds yet, and how many requests wait for them."""
-        throttle = self.throttle
+        traffic = self.traffic
         return [
-            Parked(slot.key, slot.silent_until - now, throttle.waiting(slot.key))
-            for slot in throttle.governor.parked(now)
+            Parked(slot.key, slot.silent_until - now, traffic.waiting(slot.key))
+            for slot in traffic.governor.parked(now)
         ]
 
 
@@ -188,7 +188,7 @@ class JoinsExtension:
 
     def __init__(self, extension: AdaptiveThrottle) -> None:
         self._extension = extension
-        self._throttle = extension.throttle
+        self._traffic = extension.traffic
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:

@@ -52,7 +52,7 @@ class Waiter:
         return hold.until > self.since + PATIENCE
 
 
-class Line:
+class GateQueue:
     """Requests that wait at the gate, by slot."""
 
     def __init__(self) -> None:

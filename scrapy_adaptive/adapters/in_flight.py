@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
     from scrapy_adaptive.core.governor import Governor
 
-    from .refusal_rules import Judge, Verdict
-    from .reporting import Watch
-    from .timers import Alarm
+    from .refusal_rules import RefusalRules, Verdict
+    from .reporting import Reporting
+    from .timers import Timers
 
 DONT_LEARN_META_KEY = "autothrottle_dont_adjust_delay"
 
 
-class Flights:
+class InFlight:
     """Requests of one crawl past the gate.
 
     Args:
         governor: decides.
-        judge: turns responses into verdicts.
-        watch: tells the user.
-        alarm: knows the lag of the event loop.
+        refusal_rules: turns responses into verdicts.
+        reporting: tells the user.
+        timers: knows the lag of the event loop.
         page_of: identity of a request's page.
         clock: monotonic seconds.
         on_ended: called with the slot of each permit that ends.
@@ -49,69 +49,69 @@ class Flights:
     def __init__(
         self,
         governor: Governor,
-        judge: Judge,
-        watch: Watch,
-        alarm: Alarm,
+        refusal_rules: RefusalRules,
+        reporting: Reporting,
+        timers: Timers,
         *,
         page_of: Callable[[Request], Hashable],
         clock: Callable[[], float],
         on_ended: Callable[[str], None],
     ) -> None:
         self._governor = governor
-        self._judge = judge
-        self._watch = watch
-        self._alarm = alarm
+        self._refusal_rules = refusal_rules
+        self._reporting = reporting
+        self._timers = timers
         self._page_of = page_of
         self._clock = clock
         self._on_ended = on_ended
-        self._flights: dict[Request, Flight] = {}
+        self._in_flight: dict[Request, Flight] = {}
 
     def __len__(self) -> int:
-        return len(self._flights)
+        return len(self._in_flight)
 
     def __contains__(self, request: Request) -> bool:
-        return request in self._flights
+        return request in self._in_flight
 
     def get(self, request: Request) -> Flight | None:
         """What is known of a request past the gate."""
-        return self._flights.get(request)
+        return self._in_flight.get(request)
 
     def begin(self, request: Request, key: str) -> bool:
         """Take a permit of this slot, if there is one now; returns whether there was."""
         result = self._governor.take(key, self._clock())
         if isinstance(result, Hold):
             return False
-        self._flights[request] = Flight(result)
+        self._in_flight[request] = Flight(result)
         if result.probe:
-            self._watch.on_probe(key, request)
+            self._reporting.on_probe(key, request)
         return True
 
     def is_overtaken(self, request: Request) -> bool:
         """Whether a refusal was read between the grant of its permit and its turn."""
-        flight = self._flights.get(request)
+        flight = self._in_flight.get(request)
         return flight is not None and self._governor.is_overtaken(flight.permit, self._clock())
 
     def drop(self, request: Request) -> None:
         """The request will not be sent: its permit ends, if it has one."""
-        flight = self._flights.pop(request, None)
+        flight = self._in_flight.pop(request, None)
         if flight is not None:
             self._governor.on_dropped(flight.permit, self._clock())
             self._on_ended(flight.permit.key)
 
     def on_wire(self, request: Request) -> None:
         """The request reached the downloader."""
-        flight = self._flights.get(request)
+        flight = self._in_flight.get(request)
         if flight is not None:
             flight.on_wire = True
 
     def on_response(self, request: Request, response: Response) -> None:
         """The response has arrived; its body may still be compressed."""
-        flight = self._flights.get(request)
+        flight = self._in_flight.get(request)
         if flight is None or flight.decision is not None:
             return
         flight.latency = self._latency(request, flight.permit)
-        verdict = self._judge.by_status(response)
-        if self._judge.has_classifier:
+        verdict = self._refusal_rules.by_status(response)
+        if self._refusal_rules.has_classifier:
             flight.verdict = verdict
             if verdict.outcome is Outcome.REFUSED:
                 self._governor.on_doubt(flight.permit)
@@ -120,21 +120,23 @@ class Flights:
 
     def on_decoded(self, request: Request, response: Response) -> None:
         """The decoded response is there: the classifier has the last word."""
-        flight = self._flights.get(request)
+        flight = self._in_flight.get(request)
         if response.request is None:
             response.request = request  # Scrapy does so later; a classifier wants to see it
         if flight is not None and flight.verdict is not None and flight.decision is None:
-            self._settle(request, flight, self._judge.by_body(response, flight.verdict), response)
+            self._settle(
+                request, flight, self._refusal_rules.by_body(response, flight.verdict), response
+            )
 
     def on_failed(self, request: Request, verdict: Verdict) -> None:
         """The download failed."""
-        flight = self._flights.get(request)
+        flight = self._in_flight.get(request)
         if flight is not None and flight.on_wire and flight.decision is None:
             self._settle(request, flight, verdict, None)
 
     def end(self, request: Request) -> Flight | None:
         """The request has left all downloader middlewares: whatever is open ends now."""
-        flight = self._flights.pop(request, None)
+        flight = self._in_flight.pop(request, None)
         if flight is None or flight.decision is not None:
             return flight
         if flight.verdict is not None:
@@ -164,7 +166,7 @@ class Flights:
         )
         flight.outcome = verdict.outcome
         flight.decision = self._governor.on_answer(flight.permit, answer, now)
-        self._watch.on_decision(slot, flight, request, response, now)
+        self._reporting.on_decision(slot, flight, request, response, now)
         self._on_ended(key)
 
     def _latency(self, request: Request, permit: Permit) -> float:
@@ -173,4 +175,4 @@ class Flights:
         now = self._clock()
         if latency is None:
             latency = now - permit.sent_at
-        return max(0.0, latency - self._alarm.lag_since(permit.sent_at))
+        return max(0.0, latency - self._timers.lag_since(permit.sent_at))

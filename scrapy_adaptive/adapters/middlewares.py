@@ -53,10 +53,10 @@ class AdaptiveGate(JoinsExtension):
         key = self._extension.engine.claim_key(request)
         if key is None or request.meta.get(OPT_OUT_META_KEY):
             return None
-        key = self._throttle.slot_under(key, request)
-        if await self._throttle.admit(request, key):
+        key = self._traffic.slot_under(key, request)
+        if await self._traffic.admit(request, key):
             return None
-        returns = self._throttle.returns
+        returns = self._traffic.returns
         if not returns.is_scheduled(request):
             raise IgnoreRequest("the spider is closing")
         returns.expect(request)
@@ -64,25 +64,25 @@ class AdaptiveGate(JoinsExtension):
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         """Keep refusals out of the HTTP cache."""
-        flight = self._throttle.flights.get(request)
+        flight = self._traffic.in_flight.get(request)
         if flight is None:
             return response
         if 300 <= response.status < 400:
             # RedirectMiddleware comes before the body is decoded, and would follow it to a ban.
-            self._throttle.flights.on_decoded(request, response)
+            self._traffic.in_flight.on_decoded(request, response)
         seen = flight.outcome or (flight.verdict and flight.verdict.outcome)
         if seen is not Outcome.REFUSED:
-            self._throttle.cache_marks.let_in(request)
+            self._traffic.cache_marks.let_in(request)
             return response
-        self._throttle.cache_marks.keep_out(request)
+        self._traffic.cache_marks.keep_out(request)
         if 300 <= response.status < 400:
-            return self._extension.again.after(request, flight) or response
+            return self._extension.requeue.after(request, flight) or response
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Note that a download failed, ahead of every other middleware."""
         if not isinstance(exception, OURS):
-            self._throttle.flights.on_failed(request, Verdict(Outcome.FAILED))
+            self._traffic.in_flight.on_failed(request, Verdict(Outcome.FAILED))
 
 
 class AdaptiveRefusals(JoinsExtension):
@@ -92,13 +92,13 @@ class AdaptiveRefusals(JoinsExtension):
         """Send a refused request back; let everything else pass."""
         if is_robots_txt(request):
             self._extension.crawl_delays.on_robots_txt(request, response)
-        flight = self._throttle.flights.get(request)
+        flight = self._traffic.in_flight.get(request)
         if flight is None:
             return response
-        self._throttle.flights.on_decoded(request, response)
-        return self._extension.again.after(request, flight) or response
+        self._traffic.in_flight.on_decoded(request, response)
+        return self._extension.requeue.after(request, flight) or response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         """Send a request back whose failure counted as pain; others have seen the failure."""
-        flight = self._throttle.flights.get(request)
-        return None if flight is None else self._extension.again.after(request, flight)
+        flight = self._traffic.in_flight.get(request)
+        return None if flight is None else self._extension.requeue.after(request, flight)

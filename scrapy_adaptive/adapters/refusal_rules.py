@@ -43,7 +43,7 @@ class Verdict:
     """What its headers tell."""
 
 
-class Judge:
+class RefusalRules:
     """Turns responses into verdicts.
 
     Args:

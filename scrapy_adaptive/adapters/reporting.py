@@ -57,7 +57,7 @@ class Parked(NamedTuple):
     """Requests that wait for it."""
 
 
-class Watch:
+class Reporting:
     """Tells the user of one crawl what its throttle does.
 
     Args:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from .flight import Flight
-    from .traffic import Throttle
+    from .traffic import Traffic
 
 logger = logging.getLogger(__name__)
 
@@ -37,11 +37,11 @@ ROBOTS_REFUSALS = 3
 as for any robots.txt it cannot read."""
 
 
-class Again:
+class Requeue:
     """Sends refused requests back.
 
     Args:
-        throttle: the crawl's traffic.
+        traffic: the crawl's traffic.
         stats: where `adaptive/requeued` and `adaptive/handed_over` are counted.
         fingerprint: identity of a request.
         max_refusals: refusals of one request before RetryMiddleware gets it.
@@ -50,14 +50,14 @@ class Again:
 
     def __init__(
         self,
-        throttle: Throttle,
+        traffic: Traffic,
         stats: StatsCollector,
         *,
         fingerprint: Callable[[Request], bytes],
         max_refusals: int,
         is_interactive: bool,
     ) -> None:
-        self._throttle = throttle
+        self._traffic = traffic
         self._stats = stats
         self._fingerprint = fingerprint
         self._max_refusals = max_refusals
@@ -87,9 +87,9 @@ class Again:
             del meta[REFUSALS_META_KEY], meta[OWNER_META_KEY]
 
     def _send_back(self, request: Request, flight: Flight) -> Request | None:
-        throttle = self._throttle
-        scheduled = throttle.returns.is_scheduled(request)
-        if throttle.is_closing and not scheduled:
+        traffic = self._traffic
+        scheduled = traffic.returns.is_scheduled(request)
+        if traffic.is_closing and not scheduled:
             return None
         count = self._count(request)
         if not scheduled and is_robots_txt(request) and count >= ROBOTS_REFUSALS:
@@ -98,16 +98,16 @@ class Again:
         if count > self._max_refusals:
             self._hand_over(request, count)
             return None
-        if throttle.judge.has_classifier:
+        if traffic.refusal_rules.has_classifier:
             # The cache may hold what only the classifier knew to be a refusal.
-            throttle.cache_marks.keep_out(request)
+            traffic.cache_marks.keep_out(request)
         else:
-            throttle.cache_marks.let_in(request)
+            traffic.cache_marks.let_in(request)
         flight.again = True
-        throttle.governor.slot(flight.permit.key, throttle.clock()).again_count += 1
+        traffic.governor.slot(flight.permit.key, traffic.clock()).again_count += 1
         self._stats.inc_value("adaptive/requeued")
         if scheduled:
-            throttle.returns.expect(request)
+            traffic.returns.expect(request)
         return request
 
     def _count(self, request: Request) -> int:

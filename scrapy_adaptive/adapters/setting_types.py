@@ -94,8 +94,8 @@ def classifier(value: Any) -> Classifier | None:
     found = load_object(value)
     if not callable(found):
         raise TypeError(value)
-    judge: Classifier = found
-    return judge
+    refusal_rules: Classifier = found
+    return refusal_rules
 
 
 def queue_class(value: Any) -> type:

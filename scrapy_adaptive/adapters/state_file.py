@@ -36,7 +36,7 @@ STALE_AFTER = 7 * 86_400.0
 NUMBERS = Learned._fields
 
 
-class Memory:
+class StateFile:
     """The file of one crawl.
 
     Args:

@@ -32,7 +32,7 @@ LOOKS = 3
 get through the download handler's coroutines."""
 
 
-class Alarm:
+class Timers:
     """Wakes slots at the instants they asked for.
 
     Args:

@@ -19,15 +19,15 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy_adaptive.core.facts import Wanted
 from scrapy_adaptive.core.governor import Governor
 
-from .gate_queue import Line, Waiter
-from .in_flight import Flights
+from .gate_queue import GateQueue, Waiter
+from .in_flight import InFlight
 from .queues.cache_marks import CacheMarks
 from .queues.fallback_queue import SideQueue
-from .queues.saved_marks import Trips
+from .queues.saved_marks import SavedMarks
 from .queues.scheduler_proxy import Returns, Room
 from .robots import is_robots_txt
 from .scrapy_internals import kind_of
-from .timers import Alarm
+from .timers import Timers
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from scrapy_adaptive.core.facts import Hold
 
-    from .refusal_rules import Judge
-    from .reporting import Watch
+    from .refusal_rules import RefusalRules
+    from .reporting import Reporting
     from .robots import CrawlDelays
     from .scrapy_internals import Engine
 
@@ -51,14 +51,14 @@ WHOLE_CRAWL = "\0"
 """The alarm's key for what holds every slot at once; no slot has such a name."""
 
 
-class Throttle:
+class Traffic:
     """One crawl's traffic.
 
     Args:
         governor: decides.
         engine: Scrapy's private parts.
-        judge: turns responses into verdicts.
-        watch: tells the user.
+        refusal_rules: turns responses into verdicts.
+        reporting: tells the user.
         crawl_delays: what robots.txt files asked for.
         page_of: identity of a request's page.
         may_end_parked: whether the crawl can be resumed, and need not wait for parked slots.
@@ -69,8 +69,8 @@ class Throttle:
         self,
         governor: Governor,
         engine: Engine,
-        judge: Judge,
-        watch: Watch,
+        refusal_rules: RefusalRules,
+        reporting: Reporting,
         crawl_delays: CrawlDelays,
         *,
         page_of: Callable[[Request], Hashable],
@@ -78,29 +78,29 @@ class Throttle:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.governor = governor
-        self.judge = judge
+        self.refusal_rules = refusal_rules
         self.clock = clock
         self.cache_marks = CacheMarks()
-        self.trips = Trips(self.cache_marks)
+        self.saved_marks = SavedMarks(self.cache_marks)
         self.room: Room = SideQueue(self)
         self.returns = Returns(self)
         self.is_closing = False
         self._stopped = False
         self._engine = engine
-        self._watch = watch
+        self._reporting = reporting
         self._crawl_delays = crawl_delays
         self._page_of = page_of
         self._may_end_parked = may_end_parked
         self._stuck_at = math.inf
-        self._line = Line()
+        self._gate_queue = GateQueue()
         self._robots: dict[Request, str] = {}
         """robots.txt files under way, and their slots."""
-        self._alarm = Alarm(self._on_alarm, clock)
-        self.flights = Flights(
+        self._timers = Timers(self._on_alarm, clock)
+        self.in_flight = InFlight(
             governor,
-            judge,
-            watch,
-            self._alarm,
+            refusal_rules,
+            reporting,
+            self._timers,
             page_of=page_of,
             clock=clock,
             on_ended=self._on_ended,
@@ -121,16 +121,16 @@ class Throttle:
     @property
     def waiting_count(self) -> int:
         """Requests that wait at the gate or after a refusal."""
-        return len(self._line) + self.room.back_count
+        return len(self._gate_queue) + self.room.back_count
 
     @property
     def is_holding(self) -> bool:
         """Whether any request waits at the gate."""
-        return bool(self._line)
+        return bool(self._gate_queue)
 
     def has_waiting(self, key: str) -> bool:
         """Whether requests of that slot wait at the gate."""
-        return key in self._line
+        return key in self._gate_queue
 
     def is_suspect(self, request: Request) -> bool:
         """Whether the request's page was refused before, and the pace may not be to blame."""
@@ -148,19 +148,19 @@ class Throttle:
         if self._closed():
             return False
         self._engage(request, key)
-        if key in self._line or not self.flights.begin(request, key):
+        if key in self._gate_queue or not self.in_flight.begin(request, key):
             first = False
             while await self._wait(request, key, first=first) and self._is_overtaken(request):
-                self.flights.drop(request)
+                self.in_flight.drop(request)
                 key = self.slot_under(self.governor.host_of(key), request)
                 first = True
         if self._closed():
-            self.flights.drop(request)
+            self.in_flight.drop(request)
         self.rearm(key)
-        return request in self.flights
+        return request in self.in_flight
 
     def _is_overtaken(self, request: Request) -> bool:
-        return not self.is_closing and self.flights.is_overtaken(request)
+        return not self.is_closing and self.in_flight.is_overtaken(request)
 
     def _closed(self) -> bool:
         return self.is_closing
@@ -169,7 +169,7 @@ class Throttle:
         now = self.clock()
         slot = self.governor.slot(key, now)
         if slot.is_new:
-            self._watch.on_new_slot(key)
+            self._reporting.on_new_slot(key)
         if self._crawl_delays:
             pace = slot.pace
             pace.crawl_delay = max(pace.crawl_delay, self._crawl_delays.of(request))
@@ -185,7 +185,7 @@ class Throttle:
         """Wait for a permit; returns whether there is one."""
         scheduled = self.returns.is_scheduled(request)
         waiter = Waiter(request, key, scheduled and self.room.takes_back, self.clock())
-        self._line.join(key, waiter, first=first)
+        self._gate_queue.join(key, waiter, first=first)
         self._stuck_at = math.inf
         if not scheduled:
             self._engine.step_aside(request)
@@ -194,18 +194,18 @@ class Throttle:
         try:
             return await maybe_deferred_to_future(waiter.done)
         finally:  # whoever awaits the download may have cancelled it
-            self._line.leave(waiter.key, waiter)
+            self._gate_queue.leave(waiter.key, waiter)
             if not scheduled:
                 self._engine.step_back(request)
 
     def _serve(self, key: str) -> None:
         """Let go whoever may go of those who wait for this slot."""
-        while key in self._line:
+        while key in self._gate_queue:
             wanted = self.governor.wanted(key)
-            waiter = self._line.next(key, wanted, self.is_suspect)
+            waiter = self._gate_queue.next(key, wanted, self.is_suspect)
             if self._is_better_elsewhere(key, wanted, waiter):
                 self._hand_back(key, waiter)
-            elif self.flights.begin(waiter.request, key):
+            elif self.in_flight.begin(waiter.request, key):
                 self._end_wait(key, waiter, may_go=True)
             else:
                 return
@@ -218,7 +218,7 @@ class Throttle:
 
     def _send_back(self, key: str) -> None:
         """Send those back who would wait too long."""
-        waiters = self._line.of(key)
+        waiters = self._gate_queue.of(key)
         now = self.clock()
         hold = self.governor.ready_at(key, now) if waiters else None
         if hold is None or self.is_closing:
@@ -229,11 +229,11 @@ class Throttle:
                 self._hand_back(key, waiter)
 
     def _hand_back(self, key: str, waiter: Waiter) -> None:
-        self._watch.on_handed_back()
+        self._reporting.on_handed_back()
         self._end_wait(key, waiter, may_go=False)
 
     def _end_wait(self, key: str, waiter: Waiter, *, may_go: bool) -> None:
-        self._line.leave(key, waiter)
+        self._gate_queue.leave(key, waiter)
         self._engine.step_back(waiter.request)
         waiter.done.callback(may_go)
 
@@ -250,7 +250,7 @@ class Throttle:
             self._rearm_family(promised)
         if robots is not None:
             self._rearm_family(robots)
-        flight = self.flights.end(request)
+        flight = self.in_flight.end(request)
         if flight is not None and not flight.again:
             self.cache_marks.let_in(request)
 
@@ -269,9 +269,11 @@ class Throttle:
             return
         now = self.clock()
         at = self.room.ripe_at(key, now) if room_at is None else room_at
-        if key in self._line:
-            at = min(at, self.governor.next_wakeup((key,), now), self._line.patience_until(key))
-        self._alarm.arm(key, at)
+        if key in self._gate_queue:
+            at = min(
+                at, self.governor.next_wakeup((key,), now), self._gate_queue.patience_until(key)
+            )
+        self._timers.arm(key, at)
 
     def _rearm_family(self, key: str) -> None:
         """What frees a slot may free those under it, and those beside it."""
@@ -281,7 +283,7 @@ class Throttle:
     def await_crawl(self, hold: Hold) -> None:
         """Requests are ready, but the whole crawl is held: have the engine ask again."""
         if not self.is_closing:
-            self._alarm.arm(WHOLE_CRAWL, hold.until)
+            self._timers.arm(WHOLE_CRAWL, hold.until)
 
     def _on_ended(self, key: str) -> None:
         """A permit of this slot has ended: it may free the slot, or the whole crawl."""
@@ -295,25 +297,25 @@ class Throttle:
 
     def _sort(self, key: str) -> None:
         """Who waits for a host, and whose class was split off since, waits for that."""
-        for waiter in self._line.of(key) if key in self.governor.kinds else ():
+        for waiter in self._gate_queue.of(key) if key in self.governor.kinds else ():
             slot = self.slot_under(key, waiter.request)
             if slot != key:
-                self._line.leave(key, waiter)
-                self._line.join(slot, waiter, first=False)
+                self._gate_queue.leave(key, waiter)
+                self._gate_queue.join(slot, waiter, first=False)
 
     def _look_at_global(self) -> None:
         """While the whole crawl is stopped, and when it goes on, every slot's instant moves."""
         hold = self.governor.stop_hold(self.clock())
         was_stopped, self._stopped = self._stopped, hold is not None
         if hold is not None and not was_stopped:
-            self._watch.on_stopped(self.governor.stop_causes)
+            self._reporting.on_stopped(self.governor.stop_causes)
         elif was_stopped and hold is None:
-            self._watch.on_resumed()
+            self._reporting.on_resumed()
             self._engine.nudge()
         if hold is not None:
             self.await_crawl(hold)
         if hold is not None or was_stopped:
-            for key in {*self._line, *self.room.keys}:
+            for key in {*self._gate_queue, *self.room.keys}:
                 self._send_back(key)
                 self.rearm(key)
 
@@ -336,9 +338,9 @@ class Throttle:
         if self.is_closing:
             return
         self.is_closing = True
-        self._alarm.cancel()
-        for key in list(self._line):
-            for waiter in self._line.of(key):
+        self._timers.cancel()
+        for key in list(self._gate_queue):
+            for waiter in self._gate_queue.of(key):
                 self._end_wait(key, waiter, may_go=False)
         self.room.on_close()
 
@@ -359,10 +361,10 @@ class Throttle:
         stuck = (
             self._may_end_parked
             and not self.is_closing
-            and bool(self._line)
-            and not (self.flights or self._engine.has_active or self._engine.is_starting)
+            and bool(self._gate_queue)
+            and not (self.in_flight or self._engine.has_active or self._engine.is_starting)
             and (self.room.is_parked or not has_pending)
-            and all(self.governor.is_parked(key, now) for key in self._line)
+            and all(self.governor.is_parked(key, now) for key in self._gate_queue)
         )
         self._stuck_at = min(self._stuck_at, now) if stuck else math.inf
         if now >= self._stuck_at + STUCK_FOR:
@@ -370,4 +372,4 @@ class Throttle:
 
     def waiting(self, key: str) -> int:
         """Requests that wait for this slot, at the gate or in its queue."""
-        return len(self._line.of(key)) + self.room.waiting(key)
+        return len(self._gate_queue.of(key)) + self.room.waiting(key)

@@ -58,7 +58,7 @@ class Promises:
 
     def on_opened(self) -> None:
         """Listen from now on: after the throttle, which has listened from the start."""
-        self._throttle = AdaptiveThrottle.of(self._crawler).throttle
+        self._throttle = AdaptiveThrottle.of(self._crawler).traffic
         self._crawler.signals.connect(self.on_response, signals.response_downloaded)
 
     def on_response(self, request: Request, response: Response) -> None:

@@ -14,7 +14,7 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.statscollectors import MemoryStatsCollector, StatsCollector
 
 from scrapy_adaptive import Outcome
-from scrapy_adaptive.adapters.refusal_rules import Judge, Verdict
+from scrapy_adaptive.adapters.refusal_rules import RefusalRules, Verdict
 from scrapy_adaptive.core.headers import Quota
 
 ACCEPTED, REFUSED, FAILED = Outcome.ACCEPTED, Outcome.REFUSED, Outcome.FAILED
@@ -74,11 +74,11 @@ def stats() -> StatsCollector:
 
 
 @pytest.fixture
-def judge(stats: StatsCollector) -> Callable[..., Judge]:
+def judge(stats: StatsCollector) -> Callable[..., RefusalRules]:
     """A judge by the default codes: `judge(classifier)`."""
 
-    def make(classifier: Any = None, codes: frozenset[int] = frozenset({429, 503})) -> Judge:
-        return Judge(codes, classifier, stats)
+    def make(classifier: Any = None, codes: frozenset[int] = frozenset({429, 503})) -> RefusalRules:
+        return RefusalRules(codes, classifier, stats)
 
     return make
 
@@ -87,7 +87,7 @@ def judge(stats: StatsCollector) -> Callable[..., Judge]:
     ("status", "headers", "verdict"), list(VERDICTS.values()), ids=list(VERDICTS)
 )
 def test_status_and_headers_make_a_verdict(
-    status: int, headers: dict[str, str], verdict: Verdict, judge: Callable[..., Judge]
+    status: int, headers: dict[str, str], verdict: Verdict, judge: Callable[..., RefusalRules]
 ) -> None:
     """And the silence that was asked for: Retry-After, else the reset of a spent quota."""
     assert replace(judge().by_status(respond(status, headers)), quotas=()) == verdict
@@ -95,20 +95,20 @@ def test_status_and_headers_make_a_verdict(
 
 @pytest.mark.parametrize("status", [200, 403, 429, 500])
 def test_a_verdict_tells_the_quotas_of_its_headers(
-    status: int, judge: Callable[..., Judge]
+    status: int, judge: Callable[..., RefusalRules]
 ) -> None:
     """Whatever the status: the pace goes by them."""
     assert judge().by_status(respond(status, LEFT)).quotas == (Quota(4, 30.0),)
     assert judge().by_status(respond(status, {})).quotas == ()
 
 
-def test_of_several_waits_the_longest_is_kept(judge: Callable[..., Judge]) -> None:
+def test_of_several_waits_the_longest_is_kept(judge: Callable[..., RefusalRules]) -> None:
     """A header may come twice."""
     verdict = judge().by_status(respond(429, {"Retry-After": ["3", "9", "5"]}))
     assert verdict == Verdict(REFUSED, 9.0)
 
 
-def test_the_users_codes_replace_the_default_ones(judge: Callable[..., Judge]) -> None:
+def test_the_users_codes_replace_the_default_ones(judge: Callable[..., RefusalRules]) -> None:
     """420 is a refusal then; 429 is served, and 503 is a failure like any 5xx."""
     own = judge(codes=frozenset({420}))
     outcomes = [own.by_status(respond(status)).outcome for status in (420, 429, 503)]
@@ -118,14 +118,16 @@ def test_the_users_codes_replace_the_default_ones(judge: Callable[..., Judge]) -
 @pytest.mark.parametrize("status", [200, 403, 429, 500])
 @pytest.mark.parametrize("last_word", list(Outcome))
 def test_the_classifier_has_the_last_word(
-    status: int, last_word: Outcome, judge: Callable[..., Judge]
+    status: int, last_word: Outcome, judge: Callable[..., RefusalRules]
 ) -> None:
     """Whatever the status said."""
     own, response = judge(lambda _: last_word), respond(status)
     assert own.by_body(response, own.by_status(response)) == Verdict(last_word)
 
 
-def test_a_classifier_without_an_opinion_leaves_the_verdict(judge: Callable[..., Judge]) -> None:
+def test_a_classifier_without_an_opinion_leaves_the_verdict(
+    judge: Callable[..., RefusalRules],
+) -> None:
     """With the wait that goes with it."""
     own, verdict = judge(lambda _: None), Verdict(REFUSED, 7.0)
     assert own.by_body(respond(429), verdict) is verdict
@@ -133,7 +135,7 @@ def test_a_classifier_without_an_opinion_leaves_the_verdict(judge: Callable[...,
 
 @pytest.mark.parametrize(("headers", "told"), [({}, None), (RETRY, 7.0), (SPENT, 30.0)])
 def test_a_refusal_that_only_the_classifier_saw_keeps_its_silence(
-    headers: dict[str, str], told: float | None, judge: Callable[..., Judge]
+    headers: dict[str, str], told: float | None, judge: Callable[..., RefusalRules]
 ) -> None:
     """A captcha under a 200 may name a wait too."""
     own = judge(lambda response: REFUSED if "captcha" in response.text else None)
@@ -142,13 +144,17 @@ def test_a_refusal_that_only_the_classifier_saw_keeps_its_silence(
     assert replace(verdict, quotas=()) == Verdict(REFUSED, told)
 
 
-def test_an_acceptance_by_the_classifier_asks_for_no_silence(judge: Callable[..., Judge]) -> None:
+def test_an_acceptance_by_the_classifier_asks_for_no_silence(
+    judge: Callable[..., RefusalRules],
+) -> None:
     """A 429 that is no refusal leaves no wait behind."""
     own, response = judge(lambda _: ACCEPTED), respond(429, RETRY)
     assert own.by_body(response, own.by_status(response)) == Verdict(ACCEPTED)
 
 
-def test_only_a_judge_with_a_classifier_waits_for_the_body(judge: Callable[..., Judge]) -> None:
+def test_only_a_judge_with_a_classifier_waits_for_the_body(
+    judge: Callable[..., RefusalRules],
+) -> None:
     """Without one the status has spoken."""
     assert (judge().has_classifier, judge(lambda _: None).has_classifier) == (False, True)
     verdict = Verdict(FAILED)
@@ -157,7 +163,7 @@ def test_only_a_judge_with_a_classifier_waits_for_the_body(judge: Callable[..., 
 
 @pytest.mark.parametrize("wrong", [True, "refused", math.nan, 0])
 def test_a_classifier_that_returns_no_outcome_is_overruled_and_counted(
-    wrong: object, judge: Callable[..., Judge], stats: StatsCollector
+    wrong: object, judge: Callable[..., RefusalRules], stats: StatsCollector
 ) -> None:
     """The status decides."""
     own, verdict = judge(lambda _: wrong), Verdict(REFUSED, 7.0)
@@ -166,7 +172,7 @@ def test_a_classifier_that_returns_no_outcome_is_overruled_and_counted(
 
 
 def test_a_classifier_that_raises_is_logged_once_per_kind_and_counted_each_time(
-    judge: Callable[..., Judge], stats: StatsCollector, caplog: pytest.LogCaptureFixture
+    judge: Callable[..., RefusalRules], stats: StatsCollector, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Three errors of two kinds."""
 
@@ -182,7 +188,7 @@ def test_a_classifier_that_raises_is_logged_once_per_kind_and_counted_each_time(
 
 
 def test_headers_that_cannot_be_read_are_counted_by_name(
-    judge: Callable[..., Judge], stats: StatsCollector
+    judge: Callable[..., RefusalRules], stats: StatsCollector
 ) -> None:
     """Twice the same malformed header of one response is one; the next response counts anew."""
     own = judge()
@@ -193,7 +199,7 @@ def test_headers_that_cannot_be_read_are_counted_by_name(
 
 
 def test_headers_that_can_be_read_are_not_counted(
-    judge: Callable[..., Judge], stats: StatsCollector
+    judge: Callable[..., RefusalRules], stats: StatsCollector
 ) -> None:
     """Nor is a broken Date, which is no hint by itself."""
     judge().by_status(respond(429, {**RETRY, **SPENT, **X_SPENT}))

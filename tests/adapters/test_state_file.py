@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from scrapy_adaptive.adapters.settings import STATE_FILE as FILE
-from scrapy_adaptive.adapters.state_file import STALE_AFTER, Memory
+from scrapy_adaptive.adapters.state_file import STALE_AFTER, StateFile
 from scrapy_adaptive.core.facts import Learned, Reason
 from scrapy_adaptive.core.headers import Quota
 from tests.core.virtual import Virtual
@@ -59,9 +59,9 @@ DAMAGED = {
 }
 
 
-def memory(folder: Path | None, wall: float = MIDNIGHT) -> Memory:
+def memory(folder: Path | None, wall: float = MIDNIGHT) -> StateFile:
     """The file in that folder, at that time."""
-    return Memory(folder / FILE if folder else None, wall_clock=lambda: wall)
+    return StateFile(folder / FILE if folder else None, wall_clock=lambda: wall)
 
 
 def paused(**seconds: float) -> Virtual:

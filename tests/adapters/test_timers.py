@@ -11,7 +11,7 @@ from scrapy.utils.asyncio import CallLaterResult
 from twisted.internet.task import Clock
 
 from scrapy_adaptive.adapters import timers as module
-from scrapy_adaptive.adapters.timers import LAG_NOISE, Alarm
+from scrapy_adaptive.adapters.timers import LAG_NOISE, Timers
 
 
 class Room:
@@ -22,7 +22,7 @@ class Room:
         self.clock.advance(1000.0)
         self.woken: list[tuple[float, list[str]]] = []
         self.then: Callable[[list[str]], None] = lambda keys: None
-        self.alarm = Alarm(self._ring, self.clock.seconds)
+        self.alarm = Timers(self._ring, self.clock.seconds)
 
     @property
     def now(self) -> float:

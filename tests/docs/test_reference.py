@@ -44,7 +44,7 @@ def stat_names() -> set[str]:
     """Every stat: those under a literal name, and those that are written all at once."""
     stats = MemoryStatsCollector(get_crawler())
     governor = make_governor(read_settings(Settings()))
-    reporting.Watch(stats, debug=False).write_stats(governor, 0.0)
+    reporting.Reporting(stats, debug=False).write_stats(governor, 0.0)
     return set(stats.get_stats()) | source.stat_names()
 
 

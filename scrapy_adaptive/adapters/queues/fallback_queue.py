@@ -22,7 +22,7 @@ from scrapy_adaptive.core.facts import Wanted
 if TYPE_CHECKING:
     from scrapy import Request
 
-    from scrapy_adaptive.adapters.traffic import Throttle
+    from scrapy_adaptive.adapters.traffic import Traffic
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class SideQueue:
     """Refused requests of one crawl, by slot.
 
     Args:
-        throttle: the crawl's traffic.
+        traffic: the crawl's traffic.
     """
 
     takes_back = False
@@ -42,8 +42,8 @@ class SideQueue:
     enqueue: Callable[[Request], Any]
     """Gives a request to the scheduler."""
 
-    def __init__(self, throttle: Throttle) -> None:
-        self._throttle = throttle
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
         self._waiting: dict[str, deque[Request]] = {}
         self._ripe: dict[str, None] = {}
         """Slots whose instant has come, who waited longest first."""
@@ -83,10 +83,10 @@ class SideQueue:
         if self._closing:
             self._give_back(request)
             return
-        key = self._throttle.key_of(request)
+        key = self._traffic.key_of(request)
         assert key is not None
         self._waiting.setdefault(key, deque()).append(request)
-        self._throttle.rearm(key)
+        self._traffic.rearm(key)
 
     def ripe_at(self, key: str, now: float) -> float:
         """The instant at which this slot's requests may leave.
@@ -96,12 +96,12 @@ class SideQueue:
         """
         if key not in self._waiting or key in self._ripe:
             return math.inf
-        if self._throttle.has_waiting(key):
+        if self._traffic.has_waiting(key):
             return now if self._is_closed(key) else math.inf
         if self._awaits_recheck(key):
             return now
-        hold = self._throttle.governor.queue_hold(key, now)
-        hold = self._throttle.governor.crawl_hold(now) if hold is None else hold
+        hold = self._traffic.governor.queue_hold(key, now)
+        hold = self._traffic.governor.crawl_hold(now) if hold is None else hold
         return now if hold is None else hold.until
 
     def on_due(self, key: str) -> bool:
@@ -112,7 +112,7 @@ class SideQueue:
 
     def on_freed(self, key: str) -> None:
         """The place that has just become free is for a page of these."""
-        now = self._throttle.clock()
+        now = self._traffic.clock()
         if self.ripe_at(key, now) <= now:
             self.on_due(key)
 
@@ -133,7 +133,7 @@ class SideQueue:
         """The request needs no reservation any more; returns the slot that has a place more."""
         key = self._reserved.pop(request, None)
         if key is not None:
-            self._throttle.governor.release(key)
+            self._traffic.governor.release(key)
         return key
 
     def on_robots(self, request: Request, key: str) -> None:
@@ -153,13 +153,13 @@ class SideQueue:
             del self._ripe[key]
             if not queue:
                 del self._waiting[key]
-            self._throttle.rearm(key)
+            self._traffic.rearm(key)
             return request
         return None
 
     def _may_leave(self, key: str, request: Request, *, may_probe: bool) -> bool:
-        throttle = self._throttle
-        if throttle.has_waiting(key):
+        traffic = self._traffic
+        if traffic.has_waiting(key):
             # Where others of its host wait at the gate for their turn, so may this one.
             leaves = self._is_closed(key)
         elif self._awaits_recheck(key):
@@ -170,31 +170,31 @@ class SideQueue:
             return False
         if not leaves:
             del self._ripe[key]
-            throttle.rearm(key)
+            traffic.rearm(key)
         return leaves
 
     def _reserve(self, key: str, request: Request) -> bool:
-        if self._throttle.governor.reserve(key, self._throttle.clock()) is not None:
+        if self._traffic.governor.reserve(key, self._traffic.clock()) is not None:
             return False
         self._reserved[request] = key
         return True
 
     def _awaits_recheck(self, key: str) -> bool:
         """Whether its page is asked about next: it must be at hand then."""
-        slot = self._throttle.governor.slot(key, self._throttle.clock())
+        slot = self._traffic.governor.slot(key, self._traffic.clock())
         return slot.wanted is Wanted.SUSPECTED and not slot.in_flight
 
     def _is_closed(self, key: str) -> bool:
-        throttle = self._throttle
-        return throttle.governor.slot(key, throttle.clock()).phase is Phase.CLOSED
+        traffic = self._traffic
+        return traffic.governor.slot(key, traffic.clock()).phase is Phase.CLOSED
 
     def _is_overdue(self, key: str) -> bool:
         """Whether the pause has been over for a while and nothing else has come to probe."""
-        now = self._throttle.clock()
-        return now >= self._throttle.governor.slot(key, now).pause.until + PATIENCE
+        now = self._traffic.clock()
+        return now >= self._traffic.governor.slot(key, now).pause.until + PATIENCE
 
     def _give_back(self, request: Request) -> None:
-        self._throttle.trips.mark(request, past_filter=True)
+        self._traffic.saved_marks.mark(request, past_filter=True)
         try:
             self.enqueue(request)
         except Exception:  # a full disk, a lost connection: the others must still go back

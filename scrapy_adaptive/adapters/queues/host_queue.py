@@ -29,8 +29,8 @@ from scrapy_adaptive.adapters.settings import fallback_priority_queue
 from scrapy_adaptive.core.facts import Reason, Wanted
 from scrapy_adaptive.core.rota import Rota
 
-from .host_requests import Lane, SharedLane
-from .open_files import Lanes
+from .host_requests import HostRequests, SharedRequests
+from .open_files import OpenFiles
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from scrapy_adaptive.core.facts import Hold
 
-    from .routing import Hosts
+    from .routing import Routing
 
 MOST_LOOKS = 100
 """Hosts that one pop finds not to be ready after all, before it lets others have the loop."""
@@ -101,7 +101,7 @@ class HostQueue:
 
     def __init__(
         self,
-        hosts: Hosts,
+        hosts: Routing,
         open_queue: Callable[[str, Iterable[int]], ScrapyPriorityQueue],
         path: str,
         state: Mapping[str, Iterable[int]],
@@ -110,8 +110,8 @@ class HostQueue:
         self._hosts = hosts
         self.is_stored = bool(path)
         """Whether its requests outlive the process."""
-        self._lanes = Lanes(open_queue, hosts.trips, path)
-        self._slots: dict[str, Lane | SharedLane] = {}
+        self._lanes = OpenFiles(open_queue, hosts.saved_marks, path)
+        self._slots: dict[str, HostRequests | SharedRequests] = {}
         """What waits for each slot."""
         self._ready = Rota()
         self._asleep: dict[str, bool] = {}
@@ -142,11 +142,11 @@ class HostQueue:
         Raises:
             ValueError: it cannot be serialised.
         """
-        self._push(request, Lane.push)
+        self._push(request, HostRequests.push)
 
     def push_back(self, request: Request) -> None:
         """A request that came back: it goes behind its host's requests of equal priority."""
-        self._push(request, Lane.push_back)
+        self._push(request, HostRequests.push_back)
 
     def pop(self) -> Request | None:
         """A request that may be sent, one place of its slot reserved; None when all sleep."""
@@ -215,7 +215,7 @@ class HostQueue:
         """Whether every host that has requests is parked."""
         return self._parked_count == len(self._slots)
 
-    def lanes(self, slot: str) -> list[Lane]:
+    def lanes(self, slot: str) -> list[HostRequests]:
         """The requests that wait for a slot, by host."""
         unit = self._slots.get(slot)
         return unit.lanes if unit is not None else []
@@ -230,7 +230,7 @@ class HostQueue:
 
     # Inside
 
-    def _push(self, request: Request, push: Callable[[Lane, Request], bool]) -> None:
+    def _push(self, request: Request, push: Callable[[HostRequests, Request], bool]) -> None:
         host = self._hosts.host_of(request)
         lane = self._lanes.get(host)
         if lane is None:
@@ -247,33 +247,33 @@ class HostQueue:
         if is_topmost:
             slot = self._hosts.slot_of(host)
             unit = self._slots[slot]
-            if isinstance(unit, SharedLane):
+            if isinstance(unit, SharedRequests):
                 unit.file(lane)
             self._file(slot, unit)
 
-    def _add(self, host: str, priorities: Iterable[int] = ()) -> Lane:
+    def _add(self, host: str, priorities: Iterable[int] = ()) -> HostRequests:
         self._hosts.on_host(host)
         lane = self._lanes.add(host, priorities)
         self._enter(lane, self._hosts.slot_of(host))
         return lane
 
-    def _remove(self, lane: Lane) -> None:
+    def _remove(self, lane: HostRequests) -> None:
         self._leave(lane, self._hosts.slot_of(lane.host))
         self._lanes.remove(lane)
         self._hosts.on_empty(lane.host)
 
-    def _enter(self, lane: Lane, slot: str) -> None:
+    def _enter(self, lane: HostRequests, slot: str) -> None:
         unit = self._slots.setdefault(slot, lane)
-        if isinstance(unit, Lane) and unit is not lane:
-            self._slots[slot] = shared = SharedLane(slot, self._rank)
+        if isinstance(unit, HostRequests) and unit is not lane:
+            self._slots[slot] = shared = SharedRequests(slot, self._rank)
             shared.file(unit)
             unit = shared
-        if isinstance(unit, SharedLane) and lane:
+        if isinstance(unit, SharedRequests) and lane:
             unit.file(lane)
 
-    def _leave(self, lane: Lane, slot: str) -> None:
+    def _leave(self, lane: HostRequests, slot: str) -> None:
         unit = self._slots[slot]
-        if isinstance(unit, SharedLane):
+        if isinstance(unit, SharedRequests):
             unit.remove(lane)
             if unit:
                 return
@@ -304,7 +304,7 @@ class HostQueue:
             self._file(slot, unit)
         return request
 
-    def _pop_own(self, lane: Lane, wanted: Wanted) -> Request | None:
+    def _pop_own(self, lane: HostRequests, wanted: Wanted) -> Request | None:
         """A request of this lane; one whose class was split off since goes to its class's."""
         hosts = self._hosts
         for _ in range(MOST_LOOKS):
@@ -314,15 +314,18 @@ class HostQueue:
                 return request
             if hosts.host_of(request) == lane.host:
                 return request
-            self._push(request, Lane.push_back if lane.back_count < back_count else Lane.push)
+            self._push(
+                request,
+                HostRequests.push_back if lane.back_count < back_count else HostRequests.push,
+            )
         return None
 
-    def _file(self, slot: str, unit: Lane | SharedLane) -> None:
+    def _file(self, slot: str, unit: HostRequests | SharedRequests) -> None:
         """Requests wait for this slot: it is ready as far as is known, or asleep."""
         if slot not in self._asleep:
             self._ready.file(slot, self._rank(unit.first()))
 
-    def _rank(self, lane: Lane) -> float:
+    def _rank(self, lane: HostRequests) -> float:
         rank = lane.top or 0
         return rank + self._hosts.handicap(lane.host) if self._hosts.discount else rank
 

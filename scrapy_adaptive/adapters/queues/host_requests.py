@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.pqueues import ScrapyPriorityQueue
 
-    from .saved_marks import Trips
+    from .saved_marks import SavedMarks
 
 logger = logging.getLogger("scrapy_adaptive")
 
@@ -35,13 +35,13 @@ _ORDER = count()
 """Tells apart what came back in the same nanosecond."""
 
 
-class Lane:
+class HostRequests:
     """One host's requests.
 
     Args:
         host: the key under which they are stored.
         make: opens Scrapy's own queue of a host, given the priorities it was left with.
-        trips: marks what is saved.
+        saved_marks: marks what is saved.
         priorities: those the queue was left with, where it is stored already.
     """
 
@@ -52,7 +52,7 @@ class Lane:
         "_queue",
         "_queued",
         "_queued_top",
-        "_trips",
+        "_saved_marks",
         "host",
     )
 
@@ -60,12 +60,12 @@ class Lane:
         self,
         host: str,
         make: Callable[[str, Iterable[int]], ScrapyPriorityQueue],
-        trips: Trips,
+        saved_marks: SavedMarks,
         priorities: Iterable[int] = (),
     ) -> None:
         self.host = host
         self._make = make
-        self._trips = trips
+        self._saved_marks = saved_marks
         self._priorities: Sequence[int] = ()
         self._back: list[tuple[int, int, int, Request]] = []
         """By negated priority, then by when they came back: wall clock, ns, to outlive a run."""
@@ -100,15 +100,15 @@ class Lane:
         return bool(self._back)
 
     @property
-    def lanes(self) -> list[Lane]:
+    def lanes(self) -> list[HostRequests]:
         """Itself: it is alone in its slot."""
         return [self]
 
-    def first(self, wanted: Wanted = Wanted.ANY) -> Lane:
+    def first(self, wanted: Wanted = Wanted.ANY) -> HostRequests:
         """Itself."""
         return self
 
-    def on_served(self, lane: Lane) -> None:
+    def on_served(self, lane: HostRequests) -> None:
         """Its turn is over."""
 
     def push(self, request: Request) -> bool:
@@ -194,7 +194,7 @@ class Lane:
         self._queued = self._queued - 1 if request is not None else len(queue)
         self._queued_top = topmost(queue)
         if request is not None and TRIP_META_KEY in request.meta:
-            back_at = self._trips.restore(request)
+            back_at = self._saved_marks.restore(request)
             heapq.heappush(self._back, (-request.priority, back_at, next(_ORDER), request))
             return None
         return request
@@ -209,7 +209,7 @@ class Lane:
         queue = self._opened()
         while self._back:
             _, back_at, _, request = heapq.heappop(self._back)
-            self._trips.mark(request, back_at=back_at)
+            self._saved_marks.mark(request, back_at=back_at)
             try:
                 queue.push(request)
             except (OSError, ValueError) as error:  # the others must still be saved
@@ -225,7 +225,7 @@ class Lane:
         return self._queue
 
 
-class SharedLane:
+class SharedRequests:
     """Lanes of several hosts whose requests are sent through one slot.
 
     Args:
@@ -237,38 +237,38 @@ class SharedLane:
 
     has_choice = True
 
-    def __init__(self, slot: str, rank: Callable[[Lane], float]) -> None:
+    def __init__(self, slot: str, rank: Callable[[HostRequests], float]) -> None:
         self._slot = slot
         self._rank = rank
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, HostRequests] = {}
         self._rota = Rota()
 
     def __bool__(self) -> bool:
         return bool(self._lanes)
 
     @property
-    def lanes(self) -> list[Lane]:
+    def lanes(self) -> list[HostRequests]:
         """All of them."""
         return list(self._lanes.values())
 
-    def file(self, lane: Lane) -> None:
+    def file(self, lane: HostRequests) -> None:
         """This lane is one of them; its rank may have changed."""
         self._lanes[lane.host] = lane
         self._rota.file(lane.host, self._rank(lane))
 
-    def first(self, wanted: Wanted = Wanted.ANY) -> Lane:
+    def first(self, wanted: Wanted = Wanted.ANY) -> HostRequests:
         """The lane whose turn it is; what came back to the slot lies in the slot's own."""
         lane = self._lanes.get(self._slot) if wanted is Wanted.SUSPECTED else None
         return lane or self._lanes[self._rota.next() or ""]
 
-    def on_served(self, lane: Lane) -> None:
+    def on_served(self, lane: HostRequests) -> None:
         """A request of this lane had its turn."""
         self._rota.serve(lane.host)
         del self._lanes[lane.host]
         if lane:
             self.file(lane)
 
-    def remove(self, lane: Lane) -> None:
+    def remove(self, lane: HostRequests) -> None:
         """This lane is none of them."""
         self._lanes.pop(lane.host, None)
         self._rota.remove(lane.host)

@@ -16,39 +16,39 @@ from typing import TYPE_CHECKING
 
 from scrapy_adaptive.adapters.scrapy_internals import queue_path
 
-from .host_requests import Lane
+from .host_requests import HostRequests
 
 if TYPE_CHECKING:
     from scrapy.pqueues import ScrapyPriorityQueue
 
-    from .saved_marks import Trips
+    from .saved_marks import SavedMarks
 
 OPEN_HOSTS = 200
 """Hosts whose files are kept open: each takes a file or more, and a process has about 1,000."""
 
 
-class Lanes:
+class OpenFiles:
     """Lanes by host.
 
     Args:
         open_queue: opens Scrapy's own queue of one host, given its key and priorities.
-        trips: marks what is saved.
+        saved_marks: marks what is saved.
         path: folder in which requests are stored; empty for lanes in memory.
     """
 
-    __slots__ = ("_lanes", "_open", "_open_queue", "_trips", "path")
+    __slots__ = ("_lanes", "_open", "_open_queue", "_saved_marks", "path")
 
     def __init__(
         self,
         open_queue: Callable[[str, Iterable[int]], ScrapyPriorityQueue],
-        trips: Trips,
+        saved_marks: SavedMarks,
         path: str,
     ) -> None:
         self.path = path
         self._open_queue = open_queue
-        self._trips = trips
-        self._lanes: dict[str, Lane] = {}
-        self._open: OrderedDict[str, Lane] = OrderedDict()
+        self._saved_marks = saved_marks
+        self._lanes: dict[str, HostRequests] = {}
+        self._open: OrderedDict[str, HostRequests] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -56,20 +56,22 @@ class Lanes:
     def __contains__(self, host: str) -> bool:
         return host in self._lanes
 
-    def __iter__(self) -> Iterator[Lane]:
+    def __iter__(self) -> Iterator[HostRequests]:
         return iter(self._lanes.values())
 
-    def get(self, host: str) -> Lane | None:
+    def get(self, host: str) -> HostRequests | None:
         """The lane of a host, if it has one."""
         return self._lanes.get(host)
 
-    def add(self, host: str, priorities: Iterable[int] = ()) -> Lane:
+    def add(self, host: str, priorities: Iterable[int] = ()) -> HostRequests:
         """A lane for this host, with what is stored of these priorities."""
-        lane = self._lanes[host] = Lane(host, self._open_queue, self._trips, priorities)
+        lane = self._lanes[host] = HostRequests(
+            host, self._open_queue, self._saved_marks, priorities
+        )
         self.keep_open(lane)
         return lane
 
-    def remove(self, lane: Lane) -> None:
+    def remove(self, lane: HostRequests) -> None:
         """The host has nothing queued any more."""
         del self._lanes[lane.host]
         self._open.pop(lane.host, None)
@@ -78,7 +80,7 @@ class Lanes:
             with suppress(OSError):  # it is not empty
                 Path(queue_path(self.path, lane.host)).rmdir()
 
-    def keep_open(self, lane: Lane) -> None:
+    def keep_open(self, lane: HostRequests) -> None:
         """The lane is in use: close the files of the one that has been left alone for longest."""
         if not self.path:
             return

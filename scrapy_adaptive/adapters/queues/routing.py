@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from scrapy_adaptive.adapters.scrapy_internals import Engine
-    from scrapy_adaptive.adapters.traffic import Throttle
+    from scrapy_adaptive.adapters.traffic import Traffic
 
     from .host_queue import HostQueue
 
@@ -34,11 +34,11 @@ OPTED_OUT = " (adaptive_dont_throttle)"
 """Ends the key under which a host's opted-out requests are stored."""
 
 
-class Hosts:
+class Routing:
     """The hosts of one crawl.
 
     Args:
-        throttle: the crawl's traffic.
+        traffic: the crawl's traffic.
         engine: Scrapy's private parts.
         stats: where the scheduler's counts are kept whole.
         discount: how much less the kth request taken from a host counts, times k.
@@ -47,22 +47,22 @@ class Hosts:
 
     def __init__(
         self,
-        throttle: Throttle,
+        traffic: Traffic,
         engine: Engine,
         stats: StatsCollector,
         *,
         discount: float,
         most: int,
     ) -> None:
-        self.trips = throttle.trips
-        self.slot_under = throttle.slot_under
-        self._throttle = throttle
-        self._governor = throttle.governor
-        self._clock = throttle.clock
+        self.saved_marks = traffic.saved_marks
+        self.slot_under = traffic.slot_under
+        self._traffic = traffic
+        self._governor = traffic.governor
+        self._clock = traffic.clock
         self._engine = engine
         self._stats = stats
         self.discount = discount
-        self.is_suspect = throttle.is_suspect
+        self.is_suspect = traffic.is_suspect
         self._most = most
         self._queues: list[HostQueue] = []
         self._taken: Counter[str] = Counter()
@@ -83,7 +83,7 @@ class Hosts:
     def join(self, queue: HostQueue) -> None:
         """The scheduler has opened this queue."""
         self._queues.append(queue)
-        self._throttle.room = self
+        self._traffic.room = self
 
     def host_of(self, request: Request) -> str:
         """The key under which a request is stored."""
@@ -151,7 +151,7 @@ class Hosts:
 
     def on_asleep(self, slot: str, hold: Hold) -> None:
         """Requests of this slot wait until it may send."""
-        self._throttle.rearm(slot, room_at=hold.until)
+        self._traffic.rearm(slot, room_at=hold.until)
 
     def ask_again(self) -> None:
         """Requests may be ready, but looking for one has taken long enough."""
@@ -159,7 +159,7 @@ class Hosts:
 
     def await_crawl(self, hold: Hold) -> None:
         """Requests are ready, but the whole crawl is held."""
-        self._throttle.await_crawl(hold)
+        self._traffic.await_crawl(hold)
 
     # What the throttle tells
 
@@ -233,7 +233,7 @@ class Hosts:
     def has_suspect(self, key: str) -> bool:
         """Whether a page that was refused waits here."""
         lanes = (lane for queue in self._queues for lane in queue.lanes(key) if lane.host == key)
-        return any(self._throttle.is_suspect(page) for lane in lanes for page in lane.back)
+        return any(self._traffic.is_suspect(page) for lane in lanes for page in lane.back)
 
     def push_back(self, request: Request) -> None:
         """Keep a request that came back; where there is a job, it will be saved with it."""
@@ -274,7 +274,7 @@ class Hosts:
         if not any(request in pages for pages in self._aside.values()):
             slot = self.on_left(request)
             if slot is not None:
-                self._throttle.rearm(slot)
+                self._traffic.rearm(slot)
 
     def _free(self, slot: str) -> None:
         if slot not in self._opted_out:

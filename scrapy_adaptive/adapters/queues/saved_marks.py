@@ -20,7 +20,7 @@ TRIP_META_KEY = "adaptive_trip"
 own `dont_filter` where the duplicate filter had to be passed once more."""
 
 
-class Trips:
+class SavedMarks:
     """Marks requests on their way to the job's folder, and knows them again.
 
     Args:

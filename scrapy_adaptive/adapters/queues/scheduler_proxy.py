@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.core.scheduler import BaseScheduler
 
-    from scrapy_adaptive.adapters.traffic import Throttle
+    from scrapy_adaptive.adapters.traffic import Traffic
 
 
 class Room(Protocol):
@@ -78,11 +78,11 @@ class Returns:
     """Stands before the scheduler of one crawl.
 
     Args:
-        throttle: the crawl's traffic.
+        traffic: the crawl's traffic.
     """
 
-    def __init__(self, throttle: Throttle) -> None:
-        self._throttle = throttle
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
         self._expected: set[Request] = set()
         self._scheduled: set[Request] = set()
         self._side: SideQueue | None = None
@@ -94,8 +94,8 @@ class Returns:
         self._enqueue, self._next = scheduler.enqueue_request, scheduler.next_request
         self._has_pending = scheduler.has_pending_requests
         self._close = scheduler.close
-        if isinstance(self._throttle.room, SideQueue):
-            self._side = self._throttle.room
+        if isinstance(self._traffic.room, SideQueue):
+            self._side = self._traffic.room
             self._side.enqueue = self._enqueue
         scheduler.enqueue_request = self.enqueue_request  # type: ignore[method-assign]
         scheduler.next_request = self.next_request  # type: ignore[method-assign]
@@ -121,7 +121,7 @@ class Returns:
         if request not in self._expected:
             return self._enqueue(request)
         self._expected.discard(request)
-        self._throttle.room.push_back(request)
+        self._traffic.room.push_back(request)
         return True
 
     def next_request(self) -> Request | None:
@@ -131,22 +131,22 @@ class Returns:
         if request is None:
             request = self._next()
             if request is not None:
-                self._throttle.trips.restore(request)
+                self._traffic.saved_marks.restore(request)
             elif side is not None and side.is_ripe:
                 request = side.pop(may_probe=True)
         if request is not None:
             self._scheduled.add(request)
-        elif self._throttle.is_holding:
-            self._throttle.on_nothing_to_send(has_pending=self._has_pending())
+        elif self._traffic.is_holding:
+            self._traffic.on_nothing_to_send(has_pending=self._has_pending())
         return request
 
     def has_pending_requests(self) -> bool:
         """Whether anything waits that this crawl will still fetch."""
-        if self._throttle.may_end_parked:
+        if self._traffic.may_end_parked:
             return False
         return (self._side is not None and self._side.back_count > 0) or self._has_pending()
 
     def close(self, reason: str) -> Any:
         """Have everything that waits saved with the scheduler."""
-        self._throttle.room.on_close()
+        self._traffic.room.on_close()
         return self._close(reason)

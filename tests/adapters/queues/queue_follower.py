@@ -148,7 +148,7 @@ class Follower(RuleBasedStateMachine):
 
     def check_order(self, pile: Pile, entry: Entry, owed: list[str], wanted: Wanted) -> None:
         """It was its host's turn, and the request's own."""
-        assert entry is pile.next(entry.host, wanted, self.room.throttle.is_suspect)
+        assert entry is pile.next(entry.host, wanted, self.room.traffic.is_suspect)
         if owed and wanted is not Wanted.SUSPECTED:
             slots: dict[str, list[str]] = {}
             for host in owed:
@@ -167,7 +167,7 @@ class Follower(RuleBasedStateMachine):
         del self.on_way[request]
         if is_paced(host) and self.key_of(request) in self.together:
             request.meta["download_slot"] = SHARED
-        if is_paced(host) and not self.room.throttle.is_closing:
+        if is_paced(host) and not self.room.traffic.is_closing:
             self.learned[host] = self.key_of(request)
         self.room.arrive(request)
 

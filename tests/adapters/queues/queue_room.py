@@ -30,7 +30,7 @@ from twisted.python.failure import Failure
 from scrapy_adaptive import AdaptiveThrottle, HostQueue
 from scrapy_adaptive.adapters import timers
 from scrapy_adaptive.adapters.middlewares import AdaptiveGate, AdaptiveRefusals
-from scrapy_adaptive.adapters.traffic import Throttle
+from scrapy_adaptive.adapters.traffic import Traffic
 from tests.adapters.stand_ins import Asking
 
 START = 1024.0
@@ -117,8 +117,8 @@ class Room:
         self.crawler = self._crawler({**DEFAULTS, **job, **settings})
         extension = self.crawler.get_extension(AdaptiveThrottle)
         assert extension is not None
-        self.throttle, self.hosts = extension.throttle, extension.hosts
-        self.governor = self.throttle.governor
+        self.traffic, self.hosts = extension.traffic, extension.hosts
+        self.governor = self.traffic.governor
         self._gate, self._refusals = AdaptiveGate(extension), AdaptiveRefusals(extension)
         self.scheduler: Scheduler = build_from_crawler(Scheduler, self.crawler)
         send = None if by_hand else self.arrive
@@ -130,7 +130,7 @@ class Room:
         self.engine.schedule()
 
     def _crawler(self, settings: dict[str, Any]) -> Crawler:
-        defaults = cast("Any", Throttle.__init__).__kwdefaults__
+        defaults = cast("Any", Traffic.__init__).__kwdefaults__
         with pytest.MonkeyPatch.context() as patch:
             patch.setitem(defaults, "clock", self.clock.seconds)
             patch.setattr(random, "random", lambda: 0.0)
