@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import random
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -21,23 +22,27 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 
-from .errors import SettingsError, told_in_one_line
+from .errors import SettingsError
 from .queues.routing import Routing
 from .refusal_rules import RefusalRules
 from .reporting import Parked, Reporting
 from .requeue import Requeue
 from .robots import CrawlDelays
-from .scrapy_internals import INTERACTIVE_COMMANDS, Engine, running_command
-from .settings import AdaptiveSettings, autothrottle_is_on, extensions, is_enabled, read_settings
+from .scrapy_internals import Engine, is_interactive, quieten, stop_autothrottle
+from .set_up import (
+    check_middlewares,
+    check_switched_off,
+    missing_extension,
+    take_over_autothrottle,
+)
+from .settings import AdaptiveSettings, is_enabled, read_settings, unknown_names
 from .state_file import StateFile
 from .traffic import PARKED, Traffic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator
 
     from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
     from scrapy.utils.asyncio import AsyncioLoopingCall
     from twisted.internet.task import LoopingCall
     from typing_extensions import Self
@@ -53,9 +58,11 @@ class AdaptiveThrottle:
 
     def __init__(self, crawler: Crawler) -> None:
         if not is_enabled(crawler.settings):
+            check_switched_off(crawler.settings)
             raise NotConfigured
+        self._is_beside_autothrottle = take_over_autothrottle(crawler.settings)
         settings = read_settings(crawler.settings, crawler.spider)
-        _refuse_autothrottle(crawler.settings)
+        check_middlewares(crawler.settings)
         stats = crawler.stats
         fingerprinter = crawler.request_fingerprinter
         assert stats is not None
@@ -89,7 +96,7 @@ class AdaptiveThrottle:
             stats,
             fingerprint=fingerprinter.fingerprint,
             max_refusals=settings.max_refusals,
-            is_interactive=running_command() in INTERACTIVE_COMMANDS,
+            is_interactive=is_interactive(),
         )
 
     @classmethod
@@ -111,12 +118,12 @@ class AdaptiveThrottle:
         return extension
 
     @classmethod
-    def of(cls, crawler: Crawler) -> AdaptiveThrottle:
-        """The extension of this crawler, for the middlewares.
+    def of(cls, crawler: Crawler, part: str = "another part of it") -> AdaptiveThrottle:
+        """The extension of this crawler, for the part of this name.
 
         Raises:
             NotConfigured: ADAPTIVE_ENABLED is False.
-            SettingsError: the middlewares are switched on without the extension.
+            SettingsError: the part is switched on without the extension.
         """
         extension = crawler.get_extension(AdaptiveThrottle)
         if extension is not None:
@@ -124,11 +131,7 @@ class AdaptiveThrottle:
         with one_line_errors():
             if not is_enabled(crawler.settings):
                 raise NotConfigured
-            raise SettingsError(
-                "EXTENSIONS",
-                extensions(crawler.settings),
-                "scrapy_adaptive.AdaptiveThrottle must be one of them: its middlewares are on",
-            )
+            raise missing_extension(crawler.settings, part)
 
     def attach(self) -> None:
         """Follow the engine's requests, from the first one on."""
@@ -143,6 +146,9 @@ class AdaptiveThrottle:
 
     def _on_opened(self) -> None:
         self.attach()
+        if self._is_beside_autothrottle:
+            stop_autothrottle(self._crawler)
+        self._reporting.log_start(self._settings, unknown_names(self._crawler.settings))
         self._reporting.know_neighbours(other.traffic.governor for other in _RUNNING)
         _RUNNING.add(self)
         if self._settings.log_interval:
@@ -193,19 +199,20 @@ class JoinsExtension:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Join the extension of this crawl."""
-        return cls(AdaptiveThrottle.of(crawler))
+        return cls(AdaptiveThrottle.of(crawler, cls.__name__))
 
 
-def one_line_errors() -> AbstractContextManager[None]:
-    """A bad setting is told in one line under the `scrapy` command, raised in a script."""
-    return told_in_one_line(nobody_catches=running_command() is not None)
-
-
-def _refuse_autothrottle(settings: BaseSettings) -> None:
-    if autothrottle_is_on(settings):
-        raise SettingsError(
-            "AUTOTHROTTLE_ENABLED", True, "allowed is False, as two laws cannot own one delay"
-        )
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """A bad setting is told in one line of our log, and raised."""
+    try:
+        yield
+    except SettingsError as error:
+        if not error.is_told:
+            error.is_told = True
+            logger.error("%s", error)
+            quieten(error)
+        raise
 
 
 def make_governor(

@@ -9,19 +9,24 @@ Laws
 
 from __future__ import annotations
 
-import inspect
+import asyncio
 import json
 import logging
 import shutil
+import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+from weakref import WeakSet
 
+from scrapy import signals
+from scrapy.extensions.throttle import AutoThrottle
 from scrapy.pqueues import _path_safe
 from scrapy.utils.defer import _schedule_coro
 from scrapy.utils.httpobj import urlparse_cached
+from twisted.logger import globalLogBeginner
 
 from scrapy_adaptive.core.classes import normalised
 
@@ -260,13 +265,76 @@ def queue_path(key: str, host: str) -> str:
 
 
 def running_command() -> str | None:
-    """Name of the `scrapy` command that runs this process; None in a script.
+    """Name of the `scrapy` command that this process was started as; None in a script.
 
-    Scrapy tells its components nothing of the command, so the call stack is asked.
+    Scrapy tells its components nothing of the command; a public `crawler.settings["COMMAND"]`
+    would replace this. Scrapy takes the name out of `sys.argv`, so the words that the process
+    was started with are read. A script that calls `scrapy.cmdline.execute` is a script.
     """
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == "scrapy.cmdline" and "cmdname" in frame.f_locals:
-            return str(frame.f_locals["cmdname"])
-        frame = frame.f_back
-    return None
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    is_module = main is not None and main.name in ("scrapy.__main__", "scrapy.cmdline")
+    if not sys.argv or not (is_module or Path(sys.argv[0]).stem == "scrapy"):
+        return None
+    words = sys.orig_argv[-len(sys.argv) :]
+    return next((word for word in words if not word.startswith("-")), None)
+
+
+def is_interactive() -> bool:
+    """Whether a user waits for one answer, a refusal included: `scrapy shell`, for instance."""
+    return running_command() in INTERACTIVE_COMMANDS
+
+
+def forget_spider(crawler: Crawler) -> None:
+    """The engine could not open its spider, and need not close it.
+
+    Scrapy would log four errors of its own in closing what is half open. An engine that closes
+    only what it has opened would replace this.
+    """
+    if crawler.engine is not None:
+        crawler.engine.spider = None
+
+
+def stop_autothrottle(crawler: Crawler) -> None:
+    """AutoThrottle, where it is on beside us, sets no delay any more.
+
+    Extensions cannot be taken out of a crawl once they are made: a public
+    `crawler.disable_extension` would replace this.
+    """
+    autothrottle = crawler.get_extension(AutoThrottle)
+    if autothrottle is not None:
+        crawler.signals.disconnect(autothrottle._response_downloaded, signals.response_downloaded)
+
+
+def quieten(error: Exception) -> None:
+    """The log has said this error: where nobody catches it, it is not logged with a traceback too.
+
+    In a coroutine, asyncio is told that its task's error was looked at; the task fails as before.
+    A Deferred that the `scrapy` command drops has no such way, so there, and only there, Twisted's
+    report of this one error is left out of the log. A public way to end a crawl with an error
+    message, as `CloseSpider` ends one with a reason, would replace this.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no loop is running
+        task = None
+    if task is not None:
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    elif "scrapy.cmdline" in sys.modules:
+        _Unreported.errors.add(error)
+        logging.getLogger("twisted").addFilter(_UNREPORTED)
+        # Scrapy never begins Twisted's own logging; until then it writes errors to stderr too.
+        globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
+
+
+class _Unreported(logging.Filter):
+    """Keeps Twisted's report of errors that were told already out of the log: two records each."""
+
+    errors: ClassVar[WeakSet[Exception]] = WeakSet()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        is_headline = str(record.msg) == "Unhandled error in Deferred:"
+        return error not in self.errors and not (is_headline and self.errors)
+
+
+_UNREPORTED = _Unreported()

@@ -24,8 +24,8 @@ from scrapy.utils.misc import build_from_crawler
 
 from scrapy_adaptive.adapters.errors import SettingsError
 from scrapy_adaptive.adapters.extension import AdaptiveThrottle, one_line_errors
-from scrapy_adaptive.adapters.scrapy_internals import queue_path
-from scrapy_adaptive.adapters.settings import fallback_priority_queue
+from scrapy_adaptive.adapters.scrapy_internals import forget_spider, queue_path
+from scrapy_adaptive.adapters.set_up import fallback_queue
 from scrapy_adaptive.core.facts import Reason, Wanted
 from scrapy_adaptive.core.rota import Rota
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.pqueues import QueueProtocol
+    from typing_extensions import Self
 
     from scrapy_adaptive.core.facts import Hold
 
@@ -79,16 +80,31 @@ class HostQueue:
             SettingsError: the extension is not switched on, or the state is another queue's.
         """
         try:
-            extension = AdaptiveThrottle.of(crawler)
+            return cls._of_crawl(crawler, downstream_queue_cls, key, startprios, start_queue_cls)
+        except SettingsError:
+            forget_spider(crawler)
+            raise
         except NotConfigured:
             return build_from_crawler(
-                fallback_priority_queue(crawler.settings),
+                fallback_queue(crawler.settings),
                 crawler,
                 downstream_queue_cls,
                 key,
                 startprios or (),
                 start_queue_cls=start_queue_cls,
             )
+
+    @classmethod
+    def _of_crawl(
+        cls,
+        crawler: Crawler,
+        downstream_queue_cls: type[QueueProtocol],
+        key: str,
+        startprios: Mapping[str, Iterable[int]] | None,
+        start_queue_cls: type[QueueProtocol] | None,
+    ) -> Self:
+        """The queue of a crawl that has the extension."""
+        extension = AdaptiveThrottle.of(crawler, HostQueue.__name__)
 
         def open_queue(host: str, priorities: Iterable[int]) -> ScrapyPriorityQueue:
             path = queue_path(key, host)
