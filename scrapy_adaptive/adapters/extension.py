@@ -27,7 +27,7 @@ from .queues.routing import Routing
 from .refusal_rules import RefusalRules
 from .reporting import Parked, Reporting
 from .requeue import Requeue
-from .robots import CrawlDelays
+from .robots import CrawlDelays, RefusedRobots
 from .scrapy_internals import Engine, is_interactive, quieten, stop_autothrottle
 from .set_up import (
     check_middlewares,
@@ -72,6 +72,7 @@ class AdaptiveThrottle:
         self._summary: LoopingCall | AsyncioLoopingCall | None = None
         self.engine = Engine(crawler)
         self.crawl_delays = CrawlDelays(settings.robots_user_agent, settings.max_crawl_delay)
+        self.refused_robots = RefusedRobots(settings.robotstxt_refused)
         self._reporting = Reporting(stats, own_slots=settings.slot_limits, debug=settings.debug)
         self.traffic = Traffic(
             make_governor(settings),

@@ -96,7 +96,10 @@ class AdaptiveRefusals(JoinsExtension):
         if flight is None:
             return response
         self._traffic.in_flight.on_decoded(request, response)
-        return self._extension.requeue.after(request, flight) or response
+        again = self._extension.requeue.after(request, flight)
+        if again is None and flight.outcome is Outcome.REFUSED and is_robots_txt(request):
+            return self._extension.refused_robots.answer(request, response)
+        return again or response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         """Send a request back whose failure counted as pain; others have seen the failure."""

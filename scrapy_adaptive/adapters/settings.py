@@ -23,6 +23,7 @@ from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.slots import CEILINGS
 
 from .errors import SettingsError
+from .robots import CRAWL, READINGS
 from .setting_types import (
     Classifier,
     boolean,
@@ -74,6 +75,7 @@ class AdaptiveSettings:
     global_cooldown: float
     global_rate: float
     max_crawl_delay: float
+    robotstxt_refused: str
     max_slots: int
     max_pause: float
     host_depth_discount: float
@@ -83,6 +85,8 @@ class AdaptiveSettings:
     log_interval: float
     limits: Limits
     slot_limits: Mapping[str, Limits]
+    binding: tuple[str, ...]
+    """Settings of Scrapy's that somebody set, and that hold every site's pace."""
     jobdir: str | None
     """The job's folder; None where the crawl is not saved."""
     robots_user_agent: str | None
@@ -209,6 +213,13 @@ SETTINGS: tuple[Setting, ...] = (
         "Most that a Crawl-delay in robots.txt may ask for.",
     ),
     Setting(
+        "ADAPTIVE_ROBOTSTXT_REFUSED",
+        CRAWL,
+        " or ".join(f'"{name}"' for name in READINGS),
+        one_of(READINGS),
+        "What a robots.txt means that its site refuses to the end.",
+    ),
+    Setting(
         "ADAPTIVE_MAX_SLOTS",
         10_000,
         _COUNT,
@@ -319,6 +330,7 @@ def read_settings(settings: BaseSettings, spider: Spider | None = None) -> Adapt
         **values,
         limits=limits,
         slot_limits=_slot_limits(settings, limits),
+        binding=_binding(settings, limits),
         jobdir=settings.get("JOBDIR") or None,
         robots_user_agent=str(user_agent) if obeys_robots else None,
     )
@@ -364,6 +376,14 @@ def _limits(settings: BaseSettings, spider: Spider | None, values: Mapping[str, 
     )
 
 
+def _binding(settings: BaseSettings, limits: Limits) -> tuple[str, ...]:
+    holds = {
+        "DOWNLOAD_DELAY": limits.floor > 0,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": limits.concurrency < Limits().concurrency,
+    }
+    return tuple(name for name, does in holds.items() if does and is_set(settings, name))
+
+
 def _jitter(settings: BaseSettings) -> float:
     """Share by which DOWNLOAD_DELAY is to be scattered; below 0 where nobody said so.
 
@@ -376,12 +396,12 @@ def _jitter(settings: BaseSettings) -> float:
         return _randomized(_checked(old, settings.get(old), boolean, _SWITCH))
     if not is_set(settings, new):
         return UNSAID
-    return _checked(new, settings.get(new), number(0), _SHARE)
+    return float(_checked(new, settings.get(new), number(0), _SHARE))
 
 
 def _slot_jitter(own: Mapping[str, Any], where: str, default: float) -> float:
     if "jitter" in own:
-        return _checked(f"{where}['jitter']", own["jitter"], number(0), _SHARE)
+        return float(_checked(f"{where}['jitter']", own["jitter"], number(0), _SHARE))
     if "randomize_delay" in own:
         return _randomized(bool(own["randomize_delay"]))
     return default

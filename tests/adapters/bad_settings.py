@@ -73,6 +73,13 @@ BAD: dict[str, Cases] = {
         INFINITE: (math.inf,),
         RANGE: ("cubic", "Hold", ""),
     },
+    "ADAPTIVE_ROBOTSTXT_REFUSED": {
+        TYPE: (3, ["crawl"], True),
+        NEGATIVE: (-1,),
+        NAN: (math.nan,),
+        INFINITE: (math.inf,),
+        RANGE: ("allow", "Crawl", ""),
+    },
     "ADAPTIVE_STATE_FILE": {
         TYPE: (3, ["state.json"], True),
         NEGATIVE: (-1,),
