@@ -14,12 +14,11 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any, cast
 
 from scrapy import signals
 from scrapy.extensions.throttle import AutoThrottle
@@ -248,6 +247,24 @@ def skip_damaged(queue: ScrapyPriorityQueue, held: int) -> int:
     return lost
 
 
+def set_damaged_aside(
+    open_queue: Callable[[Sequence[int]], ScrapyPriorityQueue], folder: Path, priority: int
+) -> list[Path]:
+    """Rename the files of this priority that Scrapy's own queue cannot open; returns them.
+
+    A queue that skips what it cannot read, and says so, would replace this.
+    """
+    paths = [path for path in (folder / str(priority), folder / f"{priority}s") if path.exists()]
+    for suspects in [[], *([path] for path in paths), paths]:
+        kept = [path.rename(path.with_name(f"{path.name}.damaged")) for path in suspects]
+        with suppress(Exception):  # these were not all that is damaged
+            open_queue([priority]).close()
+            return kept
+        for path in kept:
+            path.rename(path.with_name(path.name.removesuffix(".damaged")))
+    return []
+
+
 def saved_queues(jobdir: str) -> Any:
     """What the scheduler of a job's last run left to the next: the state of its priority queue.
 
@@ -309,32 +326,31 @@ def quieten(error: Exception) -> None:
     """The log has said this error: where nobody catches it, it is not logged with a traceback too.
 
     In a coroutine, asyncio is told that its task's error was looked at; the task fails as before.
-    A Deferred that the `scrapy` command drops has no such way, so there, and only there, Twisted's
-    report of this one error is left out of the log. A public way to end a crawl with an error
-    message, as `CloseSpider` ends one with a reason, would replace this.
+    A Deferred that the `scrapy` command drops (its reactor is not asyncio's) has no such way, so
+    there Twisted's report of this one error is left out of the log. A public way to end a crawl
+    with an error message, as `CloseSpider` ends one with a reason, would replace this.
     """
-    try:
+    with suppress(RuntimeError):  # no loop is running
         task = asyncio.current_task()
-    except RuntimeError:  # no loop is running
-        task = None
-    if task is not None:
-        task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    elif "scrapy.cmdline" in sys.modules:
-        _Unreported.errors.add(error)
-        logging.getLogger("twisted").addFilter(_UNREPORTED)
+        if task is not None:
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    if "scrapy.cmdline" in sys.modules:
+        logging.getLogger("twisted").addFilter(_Unreported(error))
         # Scrapy never begins Twisted's own logging; until then it writes errors to stderr too.
         globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
 
 
 class _Unreported(logging.Filter):
-    """Keeps Twisted's report of errors that were told already out of the log: two records each."""
+    """Keeps Twisted's report of one error out of the log: a headline, and the error itself."""
 
-    errors: ClassVar[WeakSet[Exception]] = WeakSet()
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error: Exception | None = error
 
     def filter(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
-        is_headline = str(record.msg) == "Unhandled error in Deferred:"
-        return error not in self.errors and not (is_headline and self.errors)
-
-
-_UNREPORTED = _Unreported()
+        if self._error is None:
+            return True
+        if isinstance(record.exc_info, tuple) and record.exc_info[1] is self._error:
+            self._error = None
+            return False
+        return str(record.msg) != "Unhandled error in Deferred:"
