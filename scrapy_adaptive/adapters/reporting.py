@@ -242,7 +242,7 @@ class Reporting:
             self._untold_count += 1
             return False
         self._told_at.append(now)
-        logger.info(LINES[name], details)
+        logger.info(LINES[name], {"event": name, **details})
         return True
 
     # The user's own bounds

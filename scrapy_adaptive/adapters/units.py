@@ -16,15 +16,13 @@ _STEPS = ((86_400, "days"), (3_600, "h"), (60, "min"), (1, "s"))
 def duration(seconds: float) -> str:
     """A length of time.
 
-    >>> [duration(each) for each in (0.0, 0.304, 7.26, 59.7, 440, 3720, 7260, 180000)]
-    ['0 s', '0.3 s', '7.3 s', '1 min', '7 min 20 s', '1 h 2 min', '2 h 1 min', '2 days 2 h']
+    >>> [duration(each) for each in (0, 0.0231, 7.26, 59.7, 440, 3720, 7260, 180000)]
+    ['0 s', '0.023 s', '7.3 s', '1 min', '7 min 20 s', '1 h 2 min', '2 h 1 min', '2 days 2 h']
     """
     if not math.isfinite(seconds):
         return "ever"
     if seconds < 9.95:
-        return (
-            f"{seconds:.2f}".rstrip("0").rstrip(".") + " s" if seconds < 0.1 else _tenths(seconds)
-        )
+        return f"{seconds:.2g} s"
     left = round(seconds) if seconds < 3_600 else round(seconds / 60) * 60
     parts = []
     for size, name in _STEPS:
@@ -34,10 +32,6 @@ def duration(seconds: float) -> str:
         elif parts:
             break
     return " ".join(parts[:2])
-
-
-def _tenths(seconds: float) -> str:
-    return f"{seconds:.1f}".removesuffix(".0") + " s"
 
 
 def rate(per_second: float) -> str:

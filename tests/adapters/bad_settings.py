@@ -73,13 +73,6 @@ BAD: dict[str, Cases] = {
         INFINITE: (math.inf,),
         RANGE: ("cubic", "Hold", ""),
     },
-    "ADAPTIVE_ROBOTSTXT_REFUSED": {
-        TYPE: (3, ["crawl"], True),
-        NEGATIVE: (-1,),
-        NAN: (math.nan,),
-        INFINITE: (math.inf,),
-        RANGE: ("allow", "Crawl", ""),
-    },
     "ADAPTIVE_STATE_FILE": {
         TYPE: (3, ["state.json"], True),
         NEGATIVE: (-1,),
@@ -104,6 +97,13 @@ BAD: dict[str, Cases] = {
     "ADAPTIVE_MAX_SLOTS": WHOLE,
     "ADAPTIVE_DEBUG": SWITCH,
     "ADAPTIVE_LOG_INTERVAL": NUMBER,
+    "ADAPTIVE_ROBOTSTXT_REFUSED": {
+        TYPE: (3, ["crawl"], True),
+        NEGATIVE: (-1,),
+        NAN: (math.nan,),
+        INFINITE: (math.inf,),
+        RANGE: ("allow", "Crawl", ""),
+    },
 }
 
 

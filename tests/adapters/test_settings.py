@@ -15,7 +15,7 @@ from scrapy import Spider
 from scrapy.settings import Settings
 
 from scrapy_adaptive import SettingsError
-from scrapy_adaptive.adapters.settings import SETTINGS, Setting, read_settings
+from scrapy_adaptive.adapters.settings import SETTINGS, Setting, read_settings, unknown_names
 from tests.acceptance.project import ADDON, Project
 from tests.adapters.bad_settings import BAD, BAD_SLOTS, KINDS, SHELL_CASES, kinds_of
 from tests.crawling import REACTORS, ROOT, Reactor
@@ -118,11 +118,30 @@ def test_a_bad_value_is_refused_by_name_value_and_what_is_allowed(name: str, val
     assert "\n" not in str(error)
 
 
-def test_a_name_nobody_knows_is_refused_with_the_one_that_was_meant() -> None:
+TYPOS = {
+    "ADAPTIVE_BRUST": "ADAPTIVE_BURST",
+    "ADAPTIVE_MAXDELAY": "ADAPTIVE_MAX_DELAY",
+    "ADAPTIVE_REFUSAL_CODE": "ADAPTIVE_REFUSAL_CODES",
+    "ADAPTIVE_TARGET_CONCURENCY": "ADAPTIVE_TARGET_CONCURRENCY",
+    "ADAPTIVE_GLOBAL_TRIP_SLOT": "ADAPTIVE_GLOBAL_TRIP_SLOTS",
+}
+
+
+@pytest.mark.parametrize(("typo", "meant"), TYPOS.items())
+def test_a_name_that_is_nearly_ours_is_refused_with_the_one_that_was_meant(
+    typo: str, meant: str
+) -> None:
     """A typo must not leave a crawl without what the user asked for."""
-    error = refused({"ADAPTIVE_BRUST": 3})
-    assert (error.name, error.value) == ("ADAPTIVE_BRUST", 3)
-    assert "ADAPTIVE_BURST" in error.allowed
+    error = refused({typo: 3})
+    assert (error.name, error.value) == (typo, 3)
+    assert meant in error.allowed
+
+
+def test_a_name_that_is_like_none_of_ours_belongs_to_another_package() -> None:
+    """Its prefix is a common word."""
+    settings = Settings({"ADAPTIVE_PARSER_MODEL": "x", "ADAPTIVE_FEEDS": 1, "ADAPTIVE_BURST": 2})
+    assert read_settings(settings).limits.burst == 2
+    assert unknown_names(settings) == ["ADAPTIVE_PARSER_MODEL", "ADAPTIVE_FEEDS"]
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,7 @@ def test_what_was_learned_is_the_next_crawls_first_guess(
     assert after.slot("a").ceiling.rate == 5.0
     assert after.slot("b").ceiling.rate != 5.0
     assert [record.getMessage() for record in caplog.records] == [
-        f"1 slots begin with what was learned up to 2.0 hours ago ({tmp_path / FILE})"
+        f"1 slots begin with what was learned up to 2 h ago ({tmp_path / FILE})"
     ]
 
 
