@@ -63,8 +63,6 @@ def main(arguments: Sequence[str] | None, make_governor: MakeGovernor, *, prog: 
     given = parser.parse_args(arguments)
     try:
         told = _run(given, make_governor)
-    except OverflowError:
-        simulate.error("a number of the model, or of a setting, is too large to count with")
     except (ValueError, OSError) as error:
         simulate.error(str(error))
     return _print(told)

@@ -184,8 +184,46 @@ def test_scrapy_crawl_ends_in_one_line_and_sends_nothing(
     done = project.scrapy("crawl", "one", f"-s{name}={value}", *choice)
     assert done.returncode != 0
     assert "Traceback" not in done.stdout
-    lines = [line for line in done.stdout.splitlines() if name in line]
-    assert len(lines) == 1, done.stdout
+    assert_told_once(done.stdout, name)
+    assert site.hits() == []
+
+
+def assert_told_once(log: str, name: str) -> None:
+    """One line, of our own logger."""
+    lines = [line for line in log.splitlines() if name in line]
+    assert len(lines) == 1, log
+    assert "[scrapy_adaptive" in lines[0]
+
+
+CUSTOM = """\
+    custom_settings = {"ADAPTIVE_BURST": 0}
+"""
+
+EXECUTE = "from scrapy.cmdline import execute; execute({arguments!r})"
+
+
+@pytest.mark.parametrize("reactor", REACTORS)
+@pytest.mark.parametrize("started", ["crawl", "runspider", "execute"])
+def test_a_bad_setting_of_the_spider_is_told_as_any_other(
+    started: str, reactor: Reactor, tmp_path: Path, origin: Callable[..., Origin]
+) -> None:
+    """However the command is started: one line of ours, no traceback, no hit, no success."""
+    site = origin()
+    project = Project.make(tmp_path, site.url, ADDON)
+    spider = tmp_path / "shop" / "spiders" / "one.py"
+    spider.write_text(
+        spider.read_text().replace('    name = "one"\n', '    name = "one"\n' + CUSTOM)
+    )
+    choice = [f"-s{key}={chosen}" for key, chosen in REACTORS[reactor].items()]
+    what = ["runspider", str(spider)] if started == "runspider" else ["crawl", "one"]
+    if started == "execute":
+        program = EXECUTE.format(arguments=["scrapy", *what, *choice])
+        done = project.python("-c", program)
+    else:
+        done = project.scrapy(*what, *choice)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stdout
+    assert_told_once(done.stdout, "ADAPTIVE_BURST = 0")
     assert site.hits() == []
 
 
