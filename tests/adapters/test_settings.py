@@ -16,6 +16,7 @@ from scrapy.settings import Settings
 
 from scrapy_adaptive import SettingsError
 from scrapy_adaptive.adapters.settings import SETTINGS, Setting, read_settings, unknown_names
+from scrapy_adaptive.core.limits import Limits
 from tests.acceptance.project import ADDON, Project
 from tests.adapters.bad_settings import BAD, BAD_SLOTS, KINDS, SHELL_CASES, kinds_of
 from tests.crawling import REACTORS, ROOT, Reactor
@@ -240,3 +241,53 @@ def test_a_runner_of_scripts_gets_the_typed_error(
     assert "caught" in done.stdout, done.stderr
     assert "Traceback" not in done.stderr
     assert site.hits() == []
+
+
+JITTERS: dict[str, tuple[dict[str, Any], float]] = {
+    "nobody set it": ({}, Limits().jitter),
+    "jitter": ({"DOWNLOAD_DELAY_JITTER": 0.25}, 0.25),
+    "no jitter": ({"DOWNLOAD_DELAY_JITTER": 0}, 0.0),
+    "randomized": ({"RANDOMIZE_DOWNLOAD_DELAY": True}, 0.5),
+    "not randomized": ({"RANDOMIZE_DOWNLOAD_DELAY": "False"}, 0.0),
+    "both": ({"DOWNLOAD_DELAY_JITTER": 0.25, "RANDOMIZE_DOWNLOAD_DELAY": True}, 0.25),
+}
+
+
+@pytest.mark.parametrize(("given", "jitter"), JITTERS.values(), ids=JITTERS)
+def test_the_jitter_is_what_somebody_set(given: dict[str, Any], jitter: float) -> None:
+    """Scrapy's own default is nobody's wish."""
+    assert read_settings(Settings(given)).limits.jitter == jitter
+
+
+def test_the_jitter_of_higher_priority_counts() -> None:
+    """As in Scrapy."""
+    settings = Settings({"DOWNLOAD_DELAY_JITTER": 0.25})
+    settings.set("RANDOMIZE_DOWNLOAD_DELAY", "0", "cmdline")
+    assert read_settings(settings).limits.jitter == 0.0
+
+
+def test_a_slot_has_a_jitter_of_its_own() -> None:
+    """Under its new name or its old one."""
+    slots = {"a": {"jitter": 0.1}, "b": {"randomize_delay": True}, "c": {"delay": 1}}
+    read = read_settings(Settings({"DOWNLOAD_SLOTS": slots, "DOWNLOAD_DELAY_JITTER": 0.2}))
+    assert {key: limits.jitter for key, limits in read.slot_limits.items()} == {
+        "a": 0.1,
+        "b": 0.5,
+        "c": 0.2,
+    }
+
+
+@pytest.mark.parametrize("value", ["some", -0.1, math.nan, True])
+def test_a_bad_jitter_is_refused(value: Any) -> None:
+    assert refused({"DOWNLOAD_DELAY_JITTER": value}).name == "DOWNLOAD_DELAY_JITTER"
+    slots = {"a": {"jitter": value}}
+    assert refused({"DOWNLOAD_SLOTS": slots}).name == "DOWNLOAD_SLOTS['a']['jitter']"
+
+
+def test_what_holds_every_sites_pace_is_what_somebody_set() -> None:
+    """A delay, or fewer requests at a time than Scrapy's default; nothing that is its default."""
+    held = {"DOWNLOAD_DELAY": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    assert read_settings(Settings(held)).binding == tuple(held)
+    free = {"DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 32}
+    assert read_settings(Settings(free)).binding == ()
+    assert read_settings(Settings()).binding == ()
