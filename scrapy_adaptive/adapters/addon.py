@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from scrapy.utils.misc import load_object
 
-from .extension import AdaptiveThrottle, one_line_errors
+from .errors import one_line_errors
+from .extension import AdaptiveThrottle
 from .middlewares import AdaptiveGate, AdaptiveRefusals
 from .queues.host_queue import HostQueue, refuse_foreign
 from .scrapy_internals import saved_queues

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from twisted.logger import globalLogBeginner
+
+from .scrapy_internals import running_command
 
 MOST_SHOWN = 200
 """Characters of a bad value that are shown."""
@@ -69,3 +71,8 @@ def told_in_one_line(*, nobody_catches: bool) -> Iterator[None]:
             # Until logging begins for good, Twisted itself writes errors to stderr, in full.
             globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
         raise
+
+
+def one_line_errors() -> AbstractContextManager[None]:
+    """A bad setting is told in one line under the `scrapy` command, raised in a script."""
+    return told_in_one_line(nobody_catches=running_command() is not None)

@@ -15,26 +15,32 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from scrapy import signals
-from scrapy.exceptions import CloseSpider, DontCloseSpider, NotConfigured
+from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 
-from .errors import SettingsError, told_in_one_line
+from .errors import SettingsError, one_line_errors
 from .queues.routing import Routing
+from .queues.waiting_room import provide
 from .refusal_rules import RefusalRules
 from .reporting import Parked, Reporting
 from .requeue import Requeue
 from .robots import CrawlDelays
-from .scrapy_internals import INTERACTIVE_COMMANDS, Engine, running_command
-from .settings import AdaptiveSettings, autothrottle_is_on, extensions, is_enabled, read_settings
+from .scrapy_internals import INTERACTIVE_COMMANDS, Engine, cache_lookup, running_command
+from .settings import (
+    AdaptiveSettings,
+    autothrottle_is_on,
+    is_enabled,
+    read_settings,
+    refuse_half_a_set_up,
+)
 from .state_file import StateFile
-from .traffic import PARKED, Traffic
+from .traffic import Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
@@ -43,6 +49,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
+
+TICK = 1.0
+"""Seconds between two looks at what nobody tells of: that the spider closes, that a middleware has
+replaced a request."""
 
 _RUNNING: WeakSet[AdaptiveThrottle] = WeakSet()
 """Extensions of the crawlers that run in this process."""
@@ -62,7 +72,8 @@ class AdaptiveThrottle:
         assert fingerprinter is not None
         self._crawler = crawler
         self._settings = settings
-        self._summary: LoopingCall | AsyncioLoopingCall | None = None
+        self._loops: list[LoopingCall | AsyncioLoopingCall] = []
+        is_interactive = running_command() in INTERACTIVE_COMMANDS
         self.engine = Engine(crawler)
         self.crawl_delays = CrawlDelays(settings.robots_user_agent, settings.max_crawl_delay)
         self._reporting = Reporting(stats, own_slots=settings.slot_limits, debug=settings.debug)
@@ -73,15 +84,18 @@ class AdaptiveThrottle:
             self._reporting,
             self.crawl_delays,
             page_of=fingerprinter.fingerprint,
+            slot_rule=settings.slot,
             may_end_parked=settings.jobdir is not None,
+            is_interactive=is_interactive,
         )
-        self.hosts = Routing(
+        self.routing = Routing(
             self.traffic,
             self.engine,
-            stats,
+            is_cached=cache_lookup(crawler) if settings.has_http_cache else None,
             discount=settings.host_depth_discount,
             most=settings.max_slots,
         )
+        provide(crawler, self.routing)
         self._state_file = StateFile(settings.state_path)
         self._state_file.recall(self.traffic.governor, time.monotonic())
         self.requeue = Requeue(
@@ -89,7 +103,7 @@ class AdaptiveThrottle:
             stats,
             fingerprint=fingerprinter.fingerprint,
             max_refusals=settings.max_refusals,
-            is_interactive=running_command() in INTERACTIVE_COMMANDS,
+            is_interactive=is_interactive,
         )
 
     @classmethod
@@ -104,8 +118,8 @@ class AdaptiveThrottle:
             extension = cls(crawler)
         connect = crawler.signals.connect
         connect(extension._on_opened, signal=signals.spider_opened)
-        connect(extension._on_idle, signal=signals.spider_idle)
         connect(extension._on_closed, signal=signals.spider_closed)
+        connect(extension.engine.free_of_delay, signal=signals.request_reached_downloader)
         connect(extension.traffic.in_flight.on_wire, signal=signals.request_reached_downloader)
         connect(extension.traffic.in_flight.on_response, signal=signals.response_downloaded)
         return extension
@@ -122,50 +136,33 @@ class AdaptiveThrottle:
         if extension is not None:
             return extension
         with one_line_errors():
-            if not is_enabled(crawler.settings):
-                raise NotConfigured
-            raise SettingsError(
-                "EXTENSIONS",
-                extensions(crawler.settings),
-                "scrapy_adaptive.AdaptiveThrottle must be one of them: its middlewares are on",
-            )
-
-    def attach(self) -> None:
-        """Follow the engine's requests, from the first one on."""
-        if not self.engine.is_attached:
-            self.engine.attach(
-                on_left=self.traffic.on_left,
-                on_close=self._on_asked_to_close,
-                wrap_scheduler=self.traffic.returns.wrap,
-            )
+            refuse_half_a_set_up(crawler.settings)
+        raise NotConfigured
 
     # Signals
 
     def _on_opened(self) -> None:
-        self.attach()
         self._reporting.know_neighbours(other.traffic.governor for other in _RUNNING)
         _RUNNING.add(self)
+        self._repeat(self.traffic.tick, TICK)
         if self._settings.log_interval:
-            self._summary = create_looping_call(self._on_interval)
-            self._summary.start(self._settings.log_interval, now=False)
+            self._repeat(self._on_interval, self._settings.log_interval)
 
-    def _on_idle(self) -> None:
-        if self.traffic.is_holding:
-            raise DontCloseSpider
-        if self.traffic.may_end_parked:
-            raise CloseSpider(PARKED)
-
-    def _on_asked_to_close(self) -> None:
-        self._reporting.log_parked(self._parked(time.monotonic()))
-        self.traffic.on_close()
+    def _repeat(self, call: Callable[[], None], seconds: float) -> None:
+        loop = create_looping_call(call)
+        loop.start(seconds, now=False)
+        self._loops.append(loop)
 
     def _on_closed(self) -> None:
         _RUNNING.discard(self)
-        if self._summary is not None and self._summary.running:
-            self._summary.stop()
+        for loop in self._loops:
+            if loop.running:
+                loop.stop()
         now = time.monotonic()
+        self.traffic.on_closed()
         self._state_file.save(self.traffic.governor, now)
         self._reporting.write_stats(self.traffic.governor, now)
+        self._reporting.log_parked(self._parked(now))
         self._reporting.log_table(self.traffic.governor, now)
 
     def _on_interval(self) -> None:
@@ -194,11 +191,6 @@ class JoinsExtension:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Join the extension of this crawl."""
         return cls(AdaptiveThrottle.of(crawler))
-
-
-def one_line_errors() -> AbstractContextManager[None]:
-    """A bad setting is told in one line under the `scrapy` command, raised in a script."""
-    return told_in_one_line(nobody_catches=running_command() is not None)
 
 
 def _refuse_autothrottle(settings: BaseSettings) -> None:

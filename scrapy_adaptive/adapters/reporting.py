@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from scrapy_adaptive.core.facts import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Mapping
 
     from scrapy import Request
     from scrapy.http import Response
@@ -100,6 +100,16 @@ class Reporting:
     def on_handed_back(self) -> None:
         """A request waits in its queue, not at the gate."""
         self._stats.inc_value("adaptive/handed_back")
+
+    def on_given_up(self, counts: Mapping[str, int]) -> None:
+        """Requests of paused slots were given up as the spider closed."""
+        self._stats.inc_value("adaptive/given_up", sum(counts.values()))
+        logger.warning(
+            "%d requests were given up as the spider closed, because their sites had asked to "
+            "wait (%s); with a JOBDIR those of the scheduler are saved",
+            sum(counts.values()),
+            ", ".join(f"{slot}: {count}" for slot, count in counts.items()),
+        )
 
     def on_stopped(self, causes: Iterable[str]) -> None:
         """The global breaker has opened."""

@@ -24,9 +24,10 @@ from scrapy_adaptive.core.slots import CEILINGS
 from .errors import SettingsError
 from .setting_types import (
     Classifier,
+    SlotRule,
     boolean,
-    classifier,
     concurrency,
+    function,
     mapping,
     number,
     one_of,
@@ -68,6 +69,7 @@ class AdaptiveSettings:
     backoff_ratio: float
     max_refusals: int
     classifier: Classifier | None
+    slot: SlotRule | None
     global_trip_slots: int
     global_window: float
     global_cooldown: float
@@ -84,6 +86,7 @@ class AdaptiveSettings:
     slot_limits: Mapping[str, Limits]
     jobdir: str | None
     """The job's folder; None where the crawl is not saved."""
+    has_http_cache: bool
     robots_user_agent: str | None
     """Name under which robots.txt is read; None where it is not obeyed."""
 
@@ -161,8 +164,15 @@ SETTINGS: tuple[Setting, ...] = (
         "ADAPTIVE_CLASSIFIER",
         None,
         "a callable or its import path",
-        classifier,
+        function,
         "callable(response) that returns an Outcome, or None for what the status says.",
+    ),
+    Setting(
+        "ADAPTIVE_SLOT",
+        None,
+        "a callable or its import path",
+        function,
+        "callable(request) that returns the name of a slot, or None for Scrapy's own.",
     ),
     Setting(
         "ADAPTIVE_GLOBAL_TRIP_SLOTS",
@@ -275,9 +285,19 @@ def fallback_priority_queue(settings: BaseSettings) -> Any:
     return _read(settings, named["ADAPTIVE_FALLBACK_PRIORITY_QUEUE"])
 
 
-def extensions(settings: BaseSettings) -> dict[Any, Any]:
-    """The user's own extensions."""
-    return dict(settings.getdict("EXTENSIONS"))
+def refuse_half_a_set_up(settings: BaseSettings) -> None:
+    """Middlewares or queue are switched on, and the extension is not.
+
+    Raises:
+        SettingsError: unless ADAPTIVE_ENABLED is False.
+    """
+    if is_enabled(settings):
+        raise SettingsError(
+            "EXTENSIONS",
+            dict(settings.getdict("EXTENSIONS")),
+            "scrapy_adaptive.AdaptiveThrottle must be one of them: its middlewares or its queue "
+            "are on",
+        )
 
 
 def read_settings(settings: BaseSettings, spider: Spider | None = None) -> AdaptiveSettings:
@@ -299,6 +319,7 @@ def read_settings(settings: BaseSettings, spider: Spider | None = None) -> Adapt
         limits=limits,
         slot_limits=_slot_limits(settings, limits),
         jobdir=settings.get("JOBDIR") or None,
+        has_http_cache=settings.getbool("HTTPCACHE_ENABLED"),
         robots_user_agent=str(user_agent) if obeys_robots else None,
     )
 
