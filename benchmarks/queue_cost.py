@@ -137,7 +137,7 @@ class BenchSpider(Spider):
 
         What is popped is kept, as the downloader would: no queue pays for its end.
         """
-        at_gate = self.adaptive.hosts.on_at_gate
+        at_gate = self.adaptive.routing.on_at_gate
         clock = time.perf_counter_ns
         began = clock()
         request = queue.pop()
@@ -248,7 +248,7 @@ def measure_sleep(spider: BenchSpider, rounds: int, each: int) -> bool:
     pop, push, gate = median(costs)
     sleepers = [spider.request(host, 1) for host in asleep[: rounds * MOST_STEPS]]
     late = elapsed(queue.push, sleepers) / len(sleepers) * 1e6
-    assert {host for host in asleep if queue.is_asleep(host)} == set(asleep)
+    assert {host for host in asleep if queue.awaits(host)} == set(asleep)
     print(
         f"ours, {MOST_HOSTS} hosts of which all but {AWAKE} sleep: pop {pop:.2f} µs, "
         f"push {push:.2f} µs, gate {gate:.2f} µs; push for a sleeper {late:.2f} µs; "
@@ -260,12 +260,12 @@ def measure_sleep(spider: BenchSpider, rounds: int, each: int) -> bool:
 def put_to_sleep(spider: BenchSpider, queue: Any, hosts: set[str]) -> float:
     """Pop until these hosts are known to be asleep; returns the longest pop, in milliseconds."""
     longest = 0.0
-    while not all(map(queue.is_asleep, hosts)):
+    while not all(map(queue.awaits, hosts)):
         began = time.perf_counter()
         request = queue.pop()
         longest = max(longest, time.perf_counter() - began)
         if request is not None:
-            spider.adaptive.hosts.on_left(request)
+            spider.adaptive.routing.on_left(request)
             queue.push(request)
     return longest * 1e3
 

@@ -1,4 +1,4 @@
-"""Real Scrapy crawls, each in a process of its own, and what came of them.
+"""Real Scrapy crawls, each in a process of its own (see `forking`), and what came of them.
 
 Laws
 ----
@@ -16,7 +16,6 @@ import os
 import pickle
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +25,8 @@ from typing import Any, Literal
 
 import pytest
 from scrapy import Spider
+
+from tests.forking import Forked, forker
 
 ROOT = Path(__file__).parent.parent
 
@@ -75,7 +76,7 @@ class RunningCrawl:
     """A crawl under way."""
 
     folder: Path
-    process: subprocess.Popen[bytes]
+    process: Forked
     deadline: float
     launched_at: float = field(default_factory=time.time)
 
@@ -180,15 +181,7 @@ class Crawler:
             "timeout": timeout,
         }
         (folder / "job.pickle").write_bytes(pickle.dumps(job))
-        with (folder / "stderr.txt").open("wb") as stderr:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.run_crawl", folder],
-                cwd=folder,
-                env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'sample_project'}"},
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-            )
+        process = forker(f"{ROOT}{os.pathsep}{ROOT / 'sample_project'}").fork(folder)
         self.started.append(RunningCrawl(folder, process, time.monotonic() + timeout))
         return self.started[-1]
 

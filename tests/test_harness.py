@@ -112,7 +112,7 @@ def test_a_wait_of_no_seconds_asks_for_nothing() -> None:
 def test_stock_scrapy_is_found_rude_and_loses_what_the_limit_does_not_let_through(
     nginx: Callable[..., Nginx], crawl: Crawler
 ) -> None:
-    site = nginx(limit_req("50r/s", burst=20), pages=300)
+    site = nginx(limit_req("2r/s", burst=2), pages=60)
     done = crawl(
         UrlsSpider,
         {"CONCURRENT_REQUESTS_PER_DOMAIN": 8},
@@ -120,10 +120,10 @@ def test_stock_scrapy_is_found_rude_and_loses_what_the_limit_does_not_let_throug
         arguments={"urls": site.page_urls()},
     )
     hits = site.hits()
-    let_through = 22 + 50 * (hits[-1].end - hits[0].start)  # 90 or so, more on a busy machine
+    let_through = 4 + 2 * (hits[-1].end - hits[0].start)
     assert len(hits) == done.stats["downloader/request_count"]
     assert len(done.urls) == sum(hit.status == 200 for hit in hits) <= let_through
-    assert len(done.lost) == 300 - len(done.urls) > 0
+    assert len(done.lost) == 60 - len(done.urls) > 0
     assert len(list(rude_hits(hits))) > 100
 
 

@@ -12,21 +12,25 @@ import logging
 from typing import TYPE_CHECKING
 
 from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.utils.misc import load_object
 
-from .extension import AdaptiveThrottle, one_line_errors
-from .middlewares import AdaptiveGate, AdaptiveRefusals
+from .errors import one_line_errors
+from .extension import AdaptiveThrottle
 from .queues.host_queue import HostQueue, refuse_foreign
 from .scrapy_internals import saved_queues
-from .set_up import check_switched_off, own_queue, take_over_autothrottle, uses_host_queue
+from .set_up import (
+    MIDDLEWARES,
+    check_switched_off,
+    own_queue,
+    take_over_autothrottle,
+    uses_host_queue,
+)
 from .settings import is_enabled, read_settings
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 logger = logging.getLogger(__name__)
-
-GATE_PRIORITY = 950
-REFUSALS_PRIORITY = 585
 
 
 class Addon:
@@ -46,10 +50,9 @@ class Addon:
             jobdir = read_settings(settings).jobdir
             if jobdir is not None and uses_host_queue(settings):
                 refuse_foreign(saved_queues(jobdir) or {}, jobdir)
-        middlewares = {AdaptiveGate: GATE_PRIORITY, AdaptiveRefusals: REFUSALS_PRIORITY}
-        for middleware, priority in middlewares.items():
+        for middleware, place in MIDDLEWARES.items():
             settings.setdefault_in_component_priority_dict(
-                "DOWNLOADER_MIDDLEWARES", middleware, priority
+                "DOWNLOADER_MIDDLEWARES", load_object(middleware), place
             )
         settings.setdefault_in_component_priority_dict("EXTENSIONS", AdaptiveThrottle, 0)
         self._set_priority_queue(settings)

@@ -1,13 +1,21 @@
-"""The one error that a user sees for a bad value.
+"""The one error that a user sees for a bad value, and how it is told in one line.
 
 Laws
 ----
 * It names the setting, its value and what is allowed, in one line.
+* Our own log tells it, once; who crawls from a script gets it as an exception too.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from .scrapy_internals import quieten
+
+logger = logging.getLogger("scrapy_adaptive")
 
 MOST_SHOWN = 200
 """Characters of a bad value that are shown."""
@@ -32,3 +40,16 @@ class SettingsError(ValueError):
         self.value = value
         self.allowed = allowed
         self.is_told = False
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """A bad setting is told in one line of our log, and raised."""
+    try:
+        yield
+    except SettingsError as error:
+        if not error.is_told:
+            error.is_told = True
+            logger.error("%s", error)
+            quieten(error)
+        raise

@@ -11,36 +11,36 @@ from __future__ import annotations
 import logging
 import random
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from scrapy import signals
-from scrapy.exceptions import CloseSpider, DontCloseSpider, NotConfigured
+from scrapy.exceptions import NotConfigured
 from scrapy.utils.asyncio import create_looping_call
 
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 
-from .errors import SettingsError
+from .errors import one_line_errors
 from .queues.routing import Routing
+from .queues.waiting_room import provide
 from .refusal_rules import RefusalRules
 from .reporting import Parked, Reporting
 from .requeue import Requeue
 from .robots import CrawlDelays, RefusedRobots
-from .scrapy_internals import Engine, is_interactive, quieten, stop_autothrottle
+from .scrapy_internals import Engine, cache_lookup, is_interactive, stop_autothrottle
 from .set_up import (
     check_middlewares,
     check_switched_off,
-    missing_extension,
+    refuse_half_a_set_up,
     take_over_autothrottle,
 )
 from .settings import AdaptiveSettings, is_enabled, read_settings, unknown_names
 from .state_file import StateFile
-from .traffic import PARKED, Traffic
+from .traffic import Traffic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from scrapy.crawler import Crawler
     from scrapy.utils.asyncio import AsyncioLoopingCall
@@ -48,6 +48,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
+
+TICK = 1.0
+"""Seconds between two looks at what nobody tells of: that the spider closes, that a middleware has
+replaced a request."""
 
 _RUNNING: WeakSet[AdaptiveThrottle] = WeakSet()
 """Extensions of the crawlers that run in this process."""
@@ -69,7 +73,8 @@ class AdaptiveThrottle:
         assert fingerprinter is not None
         self._crawler = crawler
         self._settings = settings
-        self._summary: LoopingCall | AsyncioLoopingCall | None = None
+        self._loops: list[LoopingCall | AsyncioLoopingCall] = []
+        interactive = is_interactive()
         self.engine = Engine(crawler)
         self.crawl_delays = CrawlDelays(settings.robots_user_agent, settings.max_crawl_delay)
         self.refused_robots = RefusedRobots(settings.robotstxt_refused)
@@ -81,15 +86,18 @@ class AdaptiveThrottle:
             self._reporting,
             self.crawl_delays,
             page_of=fingerprinter.fingerprint,
+            slot_rule=settings.slot,
             may_end_parked=settings.jobdir is not None,
+            is_interactive=interactive,
         )
-        self.hosts = Routing(
+        self.routing = Routing(
             self.traffic,
             self.engine,
-            stats,
+            is_cached=cache_lookup(crawler) if settings.has_http_cache else None,
             discount=settings.host_depth_discount,
             most=settings.max_slots,
         )
+        provide(crawler, self.routing)
         self._state_file = StateFile(settings.state_path)
         self._state_file.recall(self.traffic.governor, time.monotonic())
         self.requeue = Requeue(
@@ -97,7 +105,7 @@ class AdaptiveThrottle:
             stats,
             fingerprint=fingerprinter.fingerprint,
             max_refusals=settings.max_refusals,
-            is_interactive=is_interactive(),
+            is_interactive=interactive,
         )
 
     @classmethod
@@ -112,8 +120,8 @@ class AdaptiveThrottle:
             extension = cls(crawler)
         connect = crawler.signals.connect
         connect(extension._on_opened, signal=signals.spider_opened)
-        connect(extension._on_idle, signal=signals.spider_idle)
         connect(extension._on_closed, signal=signals.spider_closed)
+        connect(extension.engine.free_of_delay, signal=signals.request_reached_downloader)
         connect(extension.traffic.in_flight.on_wire, signal=signals.request_reached_downloader)
         connect(extension.traffic.in_flight.on_response, signal=signals.response_downloaded)
         return extension
@@ -130,49 +138,36 @@ class AdaptiveThrottle:
         if extension is not None:
             return extension
         with one_line_errors():
-            if not is_enabled(crawler.settings):
-                raise NotConfigured
-            raise missing_extension(crawler.settings, part)
-
-    def attach(self) -> None:
-        """Follow the engine's requests, from the first one on."""
-        if not self.engine.is_attached:
-            self.engine.attach(
-                on_left=self.traffic.on_left,
-                on_close=self._on_asked_to_close,
-                wrap_scheduler=self.traffic.returns.wrap,
-            )
+            refuse_half_a_set_up(crawler.settings, part)
+        raise NotConfigured
 
     # Signals
 
     def _on_opened(self) -> None:
-        self.attach()
         if self._is_beside_autothrottle:
             stop_autothrottle(self._crawler)
         self._reporting.log_start(self._settings, unknown_names(self._crawler.settings))
         self._reporting.know_neighbours(other.traffic.governor for other in _RUNNING)
         _RUNNING.add(self)
+        self._repeat(self.traffic.tick, TICK)
         if self._settings.log_interval:
-            self._summary = create_looping_call(self._on_interval)
-            self._summary.start(self._settings.log_interval, now=False)
+            self._repeat(self._on_interval, self._settings.log_interval)
 
-    def _on_idle(self) -> None:
-        if self.traffic.is_holding:
-            raise DontCloseSpider
-        if self.traffic.may_end_parked:
-            raise CloseSpider(PARKED)
-
-    def _on_asked_to_close(self) -> None:
-        self._reporting.log_parked(self._parked(time.monotonic()))
-        self.traffic.on_close()
+    def _repeat(self, call: Callable[[], None], seconds: float) -> None:
+        loop = create_looping_call(call)
+        loop.start(seconds, now=False)
+        self._loops.append(loop)
 
     def _on_closed(self) -> None:
         _RUNNING.discard(self)
-        if self._summary is not None and self._summary.running:
-            self._summary.stop()
+        for loop in self._loops:
+            if loop.running:
+                loop.stop()
         now = time.monotonic()
+        self.traffic.on_closed()
         self._state_file.save(self.traffic.governor, now)
         self._reporting.write_stats(self.traffic.governor, now)
+        self._reporting.log_parked(self._parked(now))
         self._reporting.log_table(self.traffic.governor, now)
 
     def _on_interval(self) -> None:
@@ -201,19 +196,6 @@ class JoinsExtension:
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Join the extension of this crawl."""
         return cls(AdaptiveThrottle.of(crawler, cls.__name__))
-
-
-@contextmanager
-def one_line_errors() -> Iterator[None]:
-    """A bad setting is told in one line of our log, and raised."""
-    try:
-        yield
-    except SettingsError as error:
-        if not error.is_told:
-            error.is_told = True
-            logger.error("%s", error)
-            quieten(error)
-        raise
 
 
 def make_governor(

@@ -16,6 +16,8 @@ class Flight:
     """One request past the gate."""
 
     permit: Permit
+    scheduled: bool
+    """Whether the scheduler gave it out, and takes it back."""
     on_wire: bool = False
     verdict: Verdict | None = None
     """What the status said, while the classifier has the last word."""
@@ -23,5 +25,3 @@ class Flight:
     """Seconds to the response's head."""
     outcome: Outcome | None = None
     decision: Decision | None = None
-    again: bool = False
-    """Whether the request is to be fetched again."""

@@ -2,14 +2,13 @@
 
 Laws
 ----
-* Requests of a slot go first come, first served, but for probes and rechecks.
-* A request that cannot go back holds no place in CONCURRENT_REQUESTS while it waits.
-* One that can go back waits for about a second at most.
+* Requests of a slot go first come, first served, but for test requests and rechecks.
+* Whoever waits lends its place in CONCURRENT_REQUESTS to others, where a queue of ours keeps the
+  rest or Scrapy never counted it; elsewhere it holds its place, as in Scrapy's own slots.
 """
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,16 +16,10 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
-from scrapy_adaptive.core.breaker.breaker import Phase
-from scrapy_adaptive.core.facts import Hold, Wanted
+from scrapy_adaptive.core.facts import Wanted
 
 if TYPE_CHECKING:
     from scrapy import Request
-
-    from scrapy_adaptive.core.slot import Slot
-
-PATIENCE = 1.0
-"""Seconds for which a request that can go back waits at the gate."""
 
 
 @dataclass(slots=True, eq=False)
@@ -36,20 +29,12 @@ class Waiter:
     request: Request
     key: str
     """The slot it waits for."""
-    goes_back: bool
-    """Whether it can go back to a queue that keeps it until it may be sent."""
-    since: float
-    """Monotonic seconds."""
+    scheduled: bool
+    """Whether the scheduler gave it out: it goes on only when there is a place for it."""
+    lent: int
+    """Places in CONCURRENT_REQUESTS that it lends while it waits."""
     done: Deferred[bool] = field(default_factory=Deferred)
     """Fires with whether the request may go."""
-
-    def is_too_long(self, hold: Hold, slot: Slot, now: float) -> bool:
-        """Whether it would wait too long for what holds its slot."""
-        if not self.goes_back:
-            return False
-        if hold.until == math.inf and slot.phase is Phase.CLOSED:
-            return now >= self.since + PATIENCE
-        return hold.until > self.since + PATIENCE
 
 
 class GateQueue:
@@ -76,13 +61,13 @@ class GateQueue:
         queue = self._waiters.setdefault(key, deque())
         queue.insert(0 if first else len(queue), waiter)
 
-    def leave(self, key: str, waiter: Waiter) -> None:
+    def leave(self, waiter: Waiter) -> None:
         """Wait no more."""
-        queue = self._waiters.get(key)
+        queue = self._waiters.get(waiter.key)
         if queue is not None and waiter in queue:
             queue.remove(waiter)
             if not queue:
-                del self._waiters[key]
+                del self._waiters[waiter.key]
 
     def next(self, key: str, wanted: Wanted, is_suspect: Callable[[Request], bool]) -> Waiter:
         """Whose turn it is of those who wait for this slot.
@@ -101,7 +86,6 @@ class GateQueue:
         """Everybody who waits for this slot."""
         return list(self._waiters.get(key, ()))
 
-    def patience_until(self, key: str) -> float:
-        """The instant at which the first of those who can go back will; infinity if none can."""
-        queue = self._waiters.get(key, ())
-        return min((each.since + PATIENCE for each in queue if each.goes_back), default=math.inf)
+    def count(self, key: str) -> int:
+        """How many wait for this slot."""
+        return len(self._waiters.get(key, ()))

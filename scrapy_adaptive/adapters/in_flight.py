@@ -2,7 +2,8 @@
 
 Laws
 ----
-* A flight begins with a permit and ends when the request has left all downloader middlewares.
+* A flight begins with a permit and ends when the request has passed our middlewares on its way
+  back; one that went another way is found by a sweep.
 * Its answer is judged once: by its status, or, where there is a classifier, once the body is
   decoded.
 * No site is charged with the lag of our own event loop.
@@ -76,12 +77,12 @@ class InFlight:
         """What is known of a request past the gate."""
         return self._in_flight.get(request)
 
-    def begin(self, request: Request, key: str) -> bool:
+    def begin(self, request: Request, key: str, *, scheduled: bool) -> bool:
         """Take a permit of this slot, if there is one now; returns whether there was."""
         result = self._governor.take(key, self._clock())
         if isinstance(result, Hold):
             return False
-        self._in_flight[request] = Flight(result)
+        self._in_flight[request] = Flight(result, scheduled)
         if result.probe:
             self._reporting.on_probe(key, request)
         return True
@@ -134,8 +135,13 @@ class InFlight:
         if flight is not None and flight.on_wire and flight.decision is None:
             self._settle(request, flight, verdict, None)
 
+    def sweep(self, is_active: Callable[[Request], bool]) -> None:
+        """End the flights of requests that went another way than past our middlewares."""
+        for request in [each for each in self._in_flight if not is_active(each)]:
+            self.end(request)
+
     def end(self, request: Request) -> Flight | None:
-        """The request has left all downloader middlewares: whatever is open ends now."""
+        """The request has passed our middlewares on its way back: whatever is open ends now."""
         flight = self._in_flight.pop(request, None)
         if flight is None or flight.decision is not None:
             return flight

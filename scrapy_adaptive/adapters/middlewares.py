@@ -48,39 +48,42 @@ class AdaptiveGate(JoinsExtension):
     """Downloader middleware at 950."""
 
     async def process_request(self, request: Request) -> Request | None:
-        """Wait until the request may be sent, or hand it back: it would wait for long."""
-        self._extension.attach()
-        key = self._extension.engine.claim_key(request)
+        """Wait until the request may be sent; it goes back where it would wait in vain.
+
+        Raises:
+            IgnoreRequest: its slot is paused, and the spider is closing or a user waits.
+        """
+        traffic = self._traffic
+        traffic.saved_marks.restore(request)
+        key = traffic.gate_key(request)
         if key is None or request.meta.get(OPT_OUT_META_KEY):
             return None
-        key = self._traffic.slot_under(key, request)
-        if await self._traffic.admit(request, key):
-            return None
-        returns = self._traffic.returns
-        if not returns.is_scheduled(request):
-            raise IgnoreRequest("the spider is closing")
-        returns.expect(request)
-        return request
+        return await traffic.admit(request, traffic.slot_under(key, request))
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
-        """Keep refusals out of the HTTP cache."""
-        flight = self._traffic.in_flight.get(request)
+        """Keep refusals out of the HTTP cache, but let it answer them with a copy of its own."""
+        traffic = self._traffic
+        traffic.saved_marks.restore(request)
+        traffic.on_left(request)
+        flight = traffic.in_flight.get(request)
         if flight is None:
             return response
-        if 300 <= response.status < 400:
+        is_redirect = 300 <= response.status < 400
+        if is_redirect:
             # RedirectMiddleware comes before the body is decoded, and would follow it to a ban.
-            self._traffic.in_flight.on_decoded(request, response)
+            traffic.in_flight.on_decoded(request, response)
         seen = flight.outcome or (flight.verdict and flight.verdict.outcome)
         if seen is not Outcome.REFUSED:
-            self._traffic.cache_marks.let_in(request)
-            return response
-        self._traffic.cache_marks.keep_out(request)
-        if 300 <= response.status < 400:
-            return self._extension.requeue.after(request, flight) or response
+            traffic.cache_marks.let_in(request)
+        elif response.status < 500 or "cached_response" not in request.meta:
+            traffic.cache_marks.keep_out(request)
+        if is_redirect:
+            return self._extension.requeue.on_way_back(request) or response
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Note that a download failed, ahead of every other middleware."""
+        self._traffic.on_left(request)
         if not isinstance(exception, OURS):
             self._traffic.in_flight.on_failed(request, Verdict(Outcome.FAILED))
 
@@ -92,16 +95,16 @@ class AdaptiveRefusals(JoinsExtension):
         """Send a refused request back; let everything else pass."""
         if is_robots_txt(request):
             self._extension.crawl_delays.on_robots_txt(request, response)
+        is_cached = "cached" in response.flags
+        if not is_cached:
+            self._traffic.in_flight.on_decoded(request, response)
         flight = self._traffic.in_flight.get(request)
-        if flight is None:
-            return response
-        self._traffic.in_flight.on_decoded(request, response)
-        again = self._extension.requeue.after(request, flight)
-        if again is None and flight.outcome is Outcome.REFUSED and is_robots_txt(request):
+        again = self._extension.requeue.on_way_back(request, is_answered=is_cached)
+        is_refused = flight is not None and flight.outcome is Outcome.REFUSED and not is_cached
+        if again is None and is_refused and is_robots_txt(request):
             return self._extension.refused_robots.answer(request, response)
         return again or response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        """Send a request back whose failure counted as pain; others have seen the failure."""
-        flight = self._traffic.in_flight.get(request)
-        return None if flight is None else self._extension.requeue.after(request, flight)
+        """Send a request back whose failure was not its own; others have seen the failure."""
+        return self._extension.requeue.on_way_back(request)

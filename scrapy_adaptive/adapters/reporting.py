@@ -25,7 +25,7 @@ from scrapy_adaptive.version import VERSION
 from . import summary, units
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from scrapy import Request
     from scrapy.http import Response
@@ -172,6 +172,16 @@ class Reporting:
     def on_handed_back(self) -> None:
         """A request waits in its queue, not at the gate."""
         self._stats.inc_value("adaptive/handed_back")
+
+    def on_given_up(self, counts: Mapping[str, int]) -> None:
+        """Requests of paused slots were given up as the spider closed."""
+        self._stats.inc_value("adaptive/given_up", sum(counts.values()))
+        logger.warning(
+            "%d requests were given up as the spider closed, because their sites had asked to "
+            "wait (%s); with a JOBDIR those of the scheduler are saved",
+            sum(counts.values()),
+            ", ".join(f"{slot}: {count}" for slot, count in counts.items()),
+        )
 
     def on_stopped(self, causes: Iterable[str]) -> None:
         """The whole crawl is paused."""

@@ -2,7 +2,8 @@
 
 Laws
 ----
-* A request that is fetched again spends no retry.
+* A request that is fetched again spends no retry, and goes behind its host's requests of equal
+  priority.
 * A page found to be broken was fetched again once already, whatever its refusals: RetryMiddleware
   asks for it one time less, so that it is asked for as often as without us.
 * Its counter of refusals lives in meta as a plain number, tied to the request's fingerprint:
@@ -63,8 +64,26 @@ class Requeue:
         self._max_refusals = max_refusals
         self._is_interactive = is_interactive
 
-    def after(self, request: Request, flight: Flight) -> Request | None:
-        """The request, if it is to be fetched again; None if Scrapy is to see what came."""
+    def on_way_back(self, request: Request, *, is_answered: bool = False) -> Request | None:
+        """The request, if it is to be fetched again; None if Scrapy is to see what came.
+
+        Args:
+            is_answered: somebody else than the site has answered it: the HTTP cache.
+        """
+        flight = self._traffic.in_flight.end(request)
+        if flight is None:
+            return None
+        again = None if is_answered else self._after(request, flight)
+        if again is not None and self._traffic.refusal_rules.has_classifier:
+            # The cache may hold what only the classifier knew to be a refusal.
+            self._traffic.cache_marks.keep_out(request)
+        else:
+            self._traffic.cache_marks.let_in(request)
+        if again is not None and flight.scheduled:
+            self._traffic.saved_marks.mark(request)
+        return again
+
+    def _after(self, request: Request, flight: Flight) -> Request | None:
         decision = flight.decision
         if decision is None or not decision.event.is_pain:
             self._forget(request, flight)
@@ -88,26 +107,17 @@ class Requeue:
 
     def _send_back(self, request: Request, flight: Flight) -> Request | None:
         traffic = self._traffic
-        scheduled = traffic.returns.is_scheduled(request)
-        if traffic.is_closing and not scheduled:
+        if traffic.is_closing and not flight.scheduled:
             return None
         count = self._count(request)
-        if not scheduled and is_robots_txt(request) and count >= ROBOTS_REFUSALS:
+        if is_robots_txt(request) and count >= ROBOTS_REFUSALS:
             request.meta["dont_retry"] = True
             return None
         if count > self._max_refusals:
             self._hand_over(request, count)
             return None
-        if traffic.refusal_rules.has_classifier:
-            # The cache may hold what only the classifier knew to be a refusal.
-            traffic.cache_marks.keep_out(request)
-        else:
-            traffic.cache_marks.let_in(request)
-        flight.again = True
         traffic.governor.slot(flight.permit.key, traffic.clock()).again_count += 1
         self._stats.inc_value("adaptive/requeued")
-        if scheduled:
-            traffic.returns.expect(request)
         return request
 
     def _count(self, request: Request) -> int:

@@ -4,7 +4,8 @@ Laws
 ----
 * No other file names an underscore attribute of Scrapy, the downloader's slots, or the
   engine's wake-up: when Scrapy moves them, this file moves.
-* Methods are wrapped on the instance of this crawl; no class of Scrapy is changed.
+* No method of Scrapy is replaced, neither on a class nor on an object. What is read or set here
+  says why, and which public hook would replace it.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ import json
 import logging
 import shutil
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from scrapy import signals
+from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 from scrapy.extensions.throttle import AutoThrottle
 from scrapy.pqueues import _path_safe
-from scrapy.utils.defer import _schedule_coro
+from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.logger import globalLogBeginner
 
@@ -33,10 +35,8 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.core.downloader import Downloader
     from scrapy.core.engine import ExecutionEngine
-    from scrapy.core.scheduler import BaseScheduler
     from scrapy.crawler import Crawler
     from scrapy.pqueues import ScrapyPriorityQueue
-    from twisted.internet.defer import Deferred
 
 logger = logging.getLogger("scrapy_adaptive")
 
@@ -47,48 +47,55 @@ SLOT_META_KEY = "download_slot"
 WRITTEN_META_KEY = "adaptive_slot"
 """Which key Scrapy wrote into `download_slot`, as opposed to one that the user chose."""
 
+WIDER = 20
+"""Times SCRAPER_SLOT_MAX_ACTIVE_SIZE that responses may take while items wait for their media."""
+
 
 class Engine:
-    """The engine of one crawl, as the throttle sees it."""
+    """The engine of one crawl, as the traffic sees it.
+
+    What is private of Scrapy is read, and these public attributes are set; nothing is replaced:
+
+    * `downloader.total_concurrency`: raised by one for each request that waits at the gate. A
+      request that could wait outside the downloader would replace it.
+    * `downloader.slots[…].delay`: 0, as AutoThrottle sets it; the gate paces.
+    * `scraper.slot.max_active_size`: raised while items wait for their media at the gate.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._attached = False
+        self._scraper_size = 0
+        """What `max_active_size` was before it was raised; 0 while it is not."""
 
-    @property
-    def is_attached(self) -> bool:
-        """Whether the wrappers are in place."""
-        return self._attached
-
-    def attach(
-        self,
-        *,
-        on_left: Callable[[Request], None],
-        on_close: Callable[[], None],
-        wrap_scheduler: Callable[[BaseScheduler], None],
-    ) -> None:
-        """Follow this crawl's requests from now on.
-
-        Args:
-            on_left: called with each request when it has left the downloader and all
-                downloader middlewares, whatever its end.
-            on_close: called when the spider is asked to close, before anything else happens.
-            wrap_scheduler: given the scheduler, once.
-        """
-        engine = self._engine
-        self._attached = True
-        self._follow_fetch(engine, on_left)
-        self._precede_close(engine, on_close)
-        self._free_slots_of_delay(engine)
-        self._let_requests_step_aside(engine)
-        assert engine._slot is not None
-        wrap_scheduler(engine._slot.scheduler)
+    # What is private
 
     def nudge(self) -> None:
-        """Have the engine ask its scheduler again."""
+        """Have the engine ask its scheduler again.
+
+        Scrapy itself asks when a request ends and every five seconds; `engine.needs_backout` has
+        no counterpart that says "there is something to send now".
+        """
+        slot = self._slot
+        if slot is not None:
+            slot.nextcall.schedule()
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the spider was asked to close: a signal before the close would replace it."""
+        slot = self._slot
+        return slot is not None and slot.closing is not None
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether the spider may still bring start requests: it is known to nobody else."""
+        return self._engine._start is not None
+
+    @property
+    def _slot(self) -> Any:
         engine = self._crawler.engine
-        if engine is not None and engine._slot is not None:
-            engine._slot.nextcall.schedule()
+        return None if engine is None else engine._slot
+
+    # Slots
 
     def slot_key(self, request: Request) -> str | None:
         """Name of the request's slot; None where there is no host to be polite to."""
@@ -101,42 +108,80 @@ class Engine:
         meta = request.meta
         if SLOT_META_KEY in meta and meta[SLOT_META_KEY] == meta.get(WRITTEN_META_KEY):
             del meta[SLOT_META_KEY]
-        key = self._downloader.get_slot_key(request)
-        return key if key or SLOT_META_KEY in meta else None
+        return self.slot_key(request)
 
-    def claim_key(self, request: Request) -> str | None:
-        """The slot of a request at the gate; it is noted if Scrapy will write it."""
+    def claim_key(self, request: Request, chosen: str | None = None) -> str | None:
+        """The slot of a request at the gate; it is noted if it is not the user's own.
+
+        Args:
+            chosen: the slot that ADAPTIVE_SLOT names; Scrapy's downloader will use it too.
+        """
         key = self.own_key(request)
-        if SLOT_META_KEY not in request.meta:
+        if chosen is not None:
+            request.meta[SLOT_META_KEY] = key = chosen
+            request.meta[WRITTEN_META_KEY] = key
+        elif SLOT_META_KEY not in request.meta:
             request.meta[WRITTEN_META_KEY] = key
         return key
 
-    def step_aside(self, request: Request) -> None:
-        """A waiting request gives its place in CONCURRENT_REQUESTS to others."""
-        self._engine.downloader.active.discard(request)
-        self.nudge()
+    def free_of_delay(self, request: Request) -> None:
+        """The request has reached the downloader: its slot there need not pace it again."""
+        slot = getattr(self._downloader, "slots", {}).get(request.meta.get(SLOT_META_KEY))
+        if slot is not None:
+            slot.delay = 0.0
 
-    def step_back(self, request: Request) -> None:
-        """The request takes a place again: the downloader will want to free it."""
-        self._engine.downloader.active.add(request)
+    # Places in CONCURRENT_REQUESTS
+
+    def lend(self, places: int) -> None:
+        """So many places of requests that wait are for others; take them back with less than 0."""
+        downloader = self._engine.downloader
+        if getattr(downloader, "total_concurrency", 0):  # 0 means no limit
+            downloader.total_concurrency += places
+        if places > 0:
+            self.nudge()
+
+    @property
+    def has_place(self) -> bool:
+        """Whether one more request may be under way."""
+        return not self._engine.downloader.needs_backout()
+
+    @property
+    def active_count(self) -> int:
+        """Requests under way, those at the gate included."""
+        return len(self._engine.downloader.active)
+
+    @property
+    def may_pop(self) -> bool:
+        """Whether the engine can take another request from its scheduler."""
+        slot = self._slot
+        return slot is not None and self.has_place and slot.scheduler.has_pending_requests()
 
     def is_active(self, request: Request) -> bool:
         """Whether the downloader knows of this request."""
-        return request in self._downloader.active
+        return request in self._engine.downloader.active
+
+    # The scraper
+
+    def widen_scraper(self, *, wide: bool) -> None:
+        """Items may wait for their media: responses in the making are `WIDER` times as many."""
+        slot = self._engine.scraper.slot
+        if slot is None or wide == bool(self._scraper_size):
+            return
+        if wide:
+            self._scraper_size = slot.max_active_size
+            slot.max_active_size *= WIDER
+        else:
+            slot.max_active_size, self._scraper_size = self._scraper_size, 0
 
     @property
-    def has_active(self) -> bool:
-        """Whether the downloader knows of any request."""
-        return bool(self._engine.downloader.active)
-
-    @property
-    def is_starting(self) -> bool:
-        """Whether the spider may still bring start requests."""
-        return self._engine._start is not None
+    def is_scraping(self) -> bool:
+        """Whether responses or items are being worked on."""
+        slot = self._engine.scraper.slot
+        return slot is not None and not slot.is_idle()
 
     def close(self, reason: str) -> None:
         """Ask the spider to close."""
-        _schedule_coro(self._engine.close_spider_async(reason=reason))
+        deferred_from_coro(self._engine.close_spider_async(reason=reason))
 
     @cached_property
     def _downloader(self) -> Downloader:
@@ -148,61 +193,27 @@ class Engine:
         assert engine is not None
         return engine
 
-    @staticmethod
-    def _follow_fetch(engine: ExecutionEngine, on_left: Callable[[Request], None]) -> None:
-        fetch = engine.downloader.fetch
 
-        def followed(request: Request, *args: Any) -> Deferred[Any]:
-            def left(result: Any) -> Any:
-                on_left(request)
-                return result
+def cache_lookup(crawler: Crawler) -> Callable[[Request], bool]:
+    """Whether the HTTP cache of this crawl would answer a request itself; asked when it is queued.
 
-            deferred: Deferred[Any] = fetch(request, *args)
-            return deferred.addBoth(left)
+    The middleware's `policy` and `storage` are public; that it may be asked without a download is
+    not foreseen, so that a policy which marks requests marks a copy.
+    """
 
-        engine.downloader.fetch = followed  # type: ignore[method-assign,assignment]
+    def is_cached(request: Request) -> bool:
+        if crawler.engine is None or request.meta.get("dont_cache", False):
+            return False
+        cache = crawler.get_downloader_middleware(HttpCacheMiddleware)
+        if cache is None or not cache.policy.should_cache_request(request):
+            return False
+        with suppress(Exception):  # whatever it is, the middleware will meet and tell it
+            response = cache.storage.retrieve_response(crawler.spider, request)
+            if response is not None:
+                return bool(cache.policy.is_cached_response_fresh(response, request.copy()))
+        return False
 
-    @staticmethod
-    def _precede_close(engine: ExecutionEngine, on_close: Callable[[], None]) -> None:
-        close_spider = engine.close_spider_async
-
-        def preceded(**kwargs: Any) -> Coroutine[Any, Any, None]:
-            try:
-                on_close()
-            except Exception:  # whatever happens here, the spider must close
-                logger.error("held requests could not all be handed back", exc_info=True)
-            return close_spider(**kwargs)
-
-        engine.close_spider_async = preceded  # type: ignore[method-assign]
-
-    @staticmethod
-    def _free_slots_of_delay(engine: ExecutionEngine) -> None:
-        downloader = engine.downloader
-        # A DOWNLOADER of the user's own may have neither.
-        downloader.per_slot_settings = _WithoutDelay(getattr(downloader, "per_slot_settings", {}))
-        for slot in getattr(downloader, "slots", {}).values():
-            slot.delay = 0.0
-
-    @staticmethod
-    def _let_requests_step_aside(engine: ExecutionEngine) -> None:
-        downloader = engine.downloader
-        if type(downloader.active) is set:
-            downloader.active = _Active(downloader.active)
-
-
-class _Active(set["Request"]):
-    """Requests that hold places; one that has stepped aside may leave all the same."""
-
-    def remove(self, request: Request) -> None:
-        """Free its place, if it holds one."""
-        self.discard(request)
-
-
-class _WithoutDelay(dict[str, dict[str, Any]]):
-    """DOWNLOAD_SLOTS with the delay of every slot set to 0: the gate paces, Scrapy does not."""
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return {**(super().get(key) or {}), "delay": 0.0}
+    return is_cached
 
 
 def kind_of(request: Request) -> str:

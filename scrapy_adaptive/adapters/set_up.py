@@ -17,7 +17,7 @@ from scrapy.utils.misc import load_object
 
 from .errors import SettingsError
 from .setting_types import queue_class
-from .settings import is_set, read_fallback
+from .settings import is_enabled, is_set, read_fallback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,13 +122,18 @@ def check_middlewares(settings: BaseSettings) -> None:
             )
 
 
-def missing_extension(settings: BaseSettings, part: str) -> SettingsError:
-    """The error of a set-up that has this part, and no extension."""
-    return SettingsError(
-        "EXTENSIONS",
-        dict(settings.getdict("EXTENSIONS")),
-        f"{EXTENSION!r}: 0 must be in it, as {part} is switched on",
-    )
+def refuse_half_a_set_up(settings: BaseSettings, part: str) -> None:
+    """This part is switched on, and the extension is not.
+
+    Raises:
+        SettingsError: unless ADAPTIVE_ENABLED is False.
+    """
+    if is_enabled(settings):
+        raise SettingsError(
+            "EXTENSIONS",
+            dict(settings.getdict("EXTENSIONS")),
+            f"{EXTENSION!r}: 0 must be in it, as {part} is switched on",
+        )
 
 
 def _is_made_from(found: Any, wanted: type) -> bool:

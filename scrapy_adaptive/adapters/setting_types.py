@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any
 from scrapy.utils.misc import load_object
 
 if TYPE_CHECKING:
+    from scrapy import Request
     from scrapy.http import Response
 
     from scrapy_adaptive.core.facts import Outcome
 
 Classifier = Callable[["Response"], "Outcome | None"]
+SlotRule = Callable[["Request"], "str | None"]
 
 
 def boolean(value: Any) -> bool:
@@ -87,15 +89,15 @@ def statuses(value: Any) -> frozenset[int]:
     return found
 
 
-def classifier(value: Any) -> Classifier | None:
+def function(value: Any) -> Callable[[Any], Any] | None:
     """Reads a callable, or the import path of one."""
     if value is None or value == "":
         return None
     found = load_object(value)
     if not callable(found):
         raise TypeError(value)
-    refusal_rules: Classifier = found
-    return refusal_rules
+    call: Callable[[Any], Any] = found
+    return call
 
 
 def queue_class(value: Any) -> type:

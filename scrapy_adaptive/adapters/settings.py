@@ -26,9 +26,10 @@ from .errors import SettingsError
 from .robots import CRAWL, READINGS
 from .setting_types import (
     Classifier,
+    SlotRule,
     boolean,
-    classifier,
     concurrency,
+    function,
     mapping,
     number,
     one_of,
@@ -70,6 +71,7 @@ class AdaptiveSettings:
     backoff_ratio: float
     max_refusals: int
     classifier: Classifier | None
+    slot: SlotRule | None
     global_trip_slots: int
     global_window: float
     global_cooldown: float
@@ -89,6 +91,7 @@ class AdaptiveSettings:
     """Settings of Scrapy's that somebody set, and that hold every site's pace."""
     jobdir: str | None
     """The job's folder; None where the crawl is not saved."""
+    has_http_cache: bool
     robots_user_agent: str | None
     """Name under which robots.txt is read; None where it is not obeyed."""
 
@@ -174,8 +177,15 @@ SETTINGS: tuple[Setting, ...] = (
         "ADAPTIVE_CLASSIFIER",
         None,
         "a callable or its import path",
-        classifier,
+        function,
         "callable(response) that returns an Outcome, or None for what the status says.",
+    ),
+    Setting(
+        "ADAPTIVE_SLOT",
+        None,
+        "a callable or its import path",
+        function,
+        "callable(request) that returns the name of a slot, or None for Scrapy's own.",
     ),
     Setting(
         "ADAPTIVE_GLOBAL_TRIP_SLOTS",
@@ -332,6 +342,7 @@ def read_settings(settings: BaseSettings, spider: Spider | None = None) -> Adapt
         slot_limits=_slot_limits(settings, limits),
         binding=_binding(settings, limits),
         jobdir=settings.get("JOBDIR") or None,
+        has_http_cache=settings.getbool("HTTPCACHE_ENABLED"),
         robots_user_agent=str(user_agent) if obeys_robots else None,
     )
 

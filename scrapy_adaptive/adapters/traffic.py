@@ -2,18 +2,23 @@
 
 Laws
 ----
-* Every request past the gate has one permit; whoever has none waits, or goes back.
-* After every fact the alarm is armed for the earliest instant at which the slot may move.
-* Once the spider is asked to close, nothing more passes.
+* Every request past the gate has one permit; whoever has none waits.
+* After every fact a timer is armed for the earliest instant at which the slot may move.
+* Closing is Scrapy's: what is merely paced is served; what a paused slot holds is given up, or
+  saved with the job. Nothing leaves for a paused slot once the spider is asked to close.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import maybe_deferred_to_future
 
 from scrapy_adaptive.core.facts import Wanted
@@ -21,10 +26,8 @@ from scrapy_adaptive.core.governor import Governor
 
 from .gate_queue import GateQueue, Waiter
 from .in_flight import InFlight
-from .queues.cache_marks import CacheMarks
-from .queues.fallback_queue import SideQueue
-from .queues.saved_marks import SavedMarks
-from .queues.scheduler_proxy import Returns, Room
+from .queues.saved_marks import CacheMarks, SavedMarks
+from .queues.waiting_room import NoRoom, WaitingRoom
 from .robots import is_robots_txt
 from .scrapy_internals import kind_of
 from .timers import Timers
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from .reporting import Reporting
     from .robots import CrawlDelays
     from .scrapy_internals import Engine
+    from .setting_types import SlotRule
 
 PARKED = "adaptive_parked"
 """Why a crawl was closed of which only parked slots were left."""
@@ -47,8 +51,14 @@ PARKED = "adaptive_parked"
 STUCK_FOR = 10.0
 """Seconds, two of the engine's heartbeats, in which nothing else has happened."""
 
+PATIENCE = 1.0
+"""Seconds of a pause that a closing spider, and a slot chosen after the queue, still wait out."""
+
+PATIENCE_AT_PROMPT = 5.0
+"""Seconds of a pause that the user of `scrapy shell` or `scrapy fetch` still waits out."""
+
 WHOLE_CRAWL = "\0"
-"""The alarm's key for what holds every slot at once; no slot has such a name."""
+"""The timers' key for what holds every slot at once; no slot has such a name."""
 
 
 class Traffic:
@@ -61,7 +71,9 @@ class Traffic:
         reporting: tells the user.
         crawl_delays: what robots.txt files asked for.
         page_of: identity of a request's page.
+        slot_rule: names a request's slot, or returns None for Scrapy's own.
         may_end_parked: whether the crawl can be resumed, and need not wait for parked slots.
+        is_interactive: a user waits for this one answer.
         clock: monotonic seconds.
     """
 
@@ -74,7 +86,9 @@ class Traffic:
         crawl_delays: CrawlDelays,
         *,
         page_of: Callable[[Request], Hashable],
+        slot_rule: SlotRule | None = None,
         may_end_parked: bool = False,
+        is_interactive: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.governor = governor
@@ -82,20 +96,29 @@ class Traffic:
         self.clock = clock
         self.cache_marks = CacheMarks()
         self.saved_marks = SavedMarks(self.cache_marks)
-        self.room: Room = SideQueue(self)
-        self.returns = Returns(self)
+        self.room: WaitingRoom = NoRoom()
         self.is_closing = False
+        self._given_up: Counter[str] = Counter()
+        """Requests given up as the spider closed, by slot."""
         self._stopped = False
         self._engine = engine
         self._reporting = reporting
         self._crawl_delays = crawl_delays
         self._page_of = page_of
+        self._slot_rule = slot_rule
         self._may_end_parked = may_end_parked
-        self._stuck_at = math.inf
+        self._patience = PATIENCE_AT_PROMPT if is_interactive else math.inf
+        self._sent_back: WeakSet[Request] = WeakSet()
+        self._stuck_since: float | None = None
         self._gate_queue = GateQueue()
+        self._awaits_pop: dict[str, None] = {}
+        """Slots that may send, and whose requests at the gate go on when the engine next asks:
+        they have no place in CONCURRENT_REQUESTS, or a better one waits in the queue."""
+        self._unscheduled_count = 0
+        """Requests at the gate that the scheduler did not give out: media, robots.txt."""
         self._robots: dict[Request, str] = {}
         """robots.txt files under way, and their slots."""
-        self._timers = Timers(self._on_alarm, clock)
+        self._timers = Timers(self._on_due, clock)
         self.in_flight = InFlight(
             governor,
             refusal_rules,
@@ -108,10 +131,20 @@ class Traffic:
 
     # Questions
 
+    def own_key(self, request: Request) -> str | None:
+        """The slot of a request on its way in, classes of pages aside; None without a host."""
+        chosen = None if self._slot_rule is None else self._slot_rule(request)
+        return self._engine.own_key(request) if chosen is None else chosen
+
     def key_of(self, request: Request) -> str | None:
         """The request's slot; None where there is no host."""
         key = self._engine.slot_key(request)
         return None if key is None else self.slot_under(key, request)
+
+    def gate_key(self, request: Request) -> str | None:
+        """The slot of a request that has reached the gate; None where there is no host."""
+        chosen = None if self._slot_rule is None else self._slot_rule(request)
+        return self._engine.claim_key(request, chosen)
 
     def slot_under(self, key: str, request: Request) -> str:
         """The slot of the request's class under the slot `key`, if it has one; else `key`."""
@@ -120,17 +153,12 @@ class Traffic:
 
     @property
     def waiting_count(self) -> int:
-        """Requests that wait at the gate or after a refusal."""
-        return len(self._gate_queue) + self.room.back_count
+        """Requests that wait at the gate."""
+        return len(self._gate_queue)
 
-    @property
-    def is_holding(self) -> bool:
-        """Whether any request waits at the gate."""
-        return bool(self._gate_queue)
-
-    def has_waiting(self, key: str) -> bool:
-        """Whether requests of that slot wait at the gate."""
-        return key in self._gate_queue
+    def waiting(self, key: str) -> int:
+        """Requests that wait for this slot, at the gate or in its queue."""
+        return self._gate_queue.count(key) + self.room.waiting(key)
 
     def is_suspect(self, request: Request) -> bool:
         """Whether the request's page was refused before, and the pace may not be to blame."""
@@ -141,33 +169,40 @@ class Traffic:
             and self.governor.slot(key, self.clock()).is_suspect(self._page_of(request))
         )
 
+    def is_scheduled(self, request: Request) -> bool:
+        """Whether the scheduler gave this request out, as far as can be known before the gate."""
+        if self.room.keeps:
+            return self.room.gave_out(request)
+        return request.callback is not NO_CALLBACK and not is_robots_txt(request)
+
     # The way in
 
-    async def admit(self, request: Request, key: str) -> bool:
-        """Wait until this request may be sent; False when it has to go back instead."""
-        if self._closed():
-            return False
-        self._engage(request, key)
-        if key in self._gate_queue or not self.in_flight.begin(request, key):
+    async def admit(self, request: Request, key: str) -> Request | None:
+        """Wait until this request may be sent; returns it where it goes back instead.
+
+        Raises:
+            IgnoreRequest: its slot is paused, and nobody will wait for it.
+        """
+        scheduled = self.is_scheduled(request)
+        promised = self._engage(request, key)
+        if promised not in (None, key) and self._waits_long(key):
+            return self._send_back(request)
+        if key in self._gate_queue or not self.in_flight.begin(request, key, scheduled=scheduled):
             first = False
-            while await self._wait(request, key, first=first) and self._is_overtaken(request):
+            while True:
+                if not await self._wait(request, key, scheduled=scheduled, first=first):
+                    return self._give_up(request, key, scheduled=scheduled)
+                if not self.in_flight.is_overtaken(request):
+                    break
                 self.in_flight.drop(request)
                 key = self.slot_under(self.governor.host_of(key), request)
                 first = True
-        if self._closed():
-            self.in_flight.drop(request)
         self.rearm(key)
-        return request in self.in_flight
+        return None
 
-    def _is_overtaken(self, request: Request) -> bool:
-        return not self.is_closing and self.in_flight.is_overtaken(request)
-
-    def _closed(self) -> bool:
-        return self.is_closing
-
-    def _engage(self, request: Request, key: str) -> None:
-        now = self.clock()
-        slot = self.governor.slot(key, now)
+    def _engage(self, request: Request, key: str) -> str | None:
+        """The request is at the gate; returns the slot of which its queue had reserved a place."""
+        slot = self.governor.slot(key, self.clock())
         if slot.is_new:
             self._reporting.on_new_slot(key)
         if self._crawl_delays:
@@ -179,24 +214,44 @@ class Traffic:
         if is_robots_txt(request):
             slot.robots_count += 1
             self._robots[request] = key
-            self.room.on_robots(request, key)
+        return promised
 
-    async def _wait(self, request: Request, key: str, *, first: bool) -> bool:
+    def _waits_long(self, key: str) -> bool:
+        """Whether a request that the queue did not expect in this slot would hold it up."""
+        now = self.clock()
+        hold = self.governor.ready_at(key, now)
+        return hold is not None and (
+            now + PATIENCE < hold.until < math.inf or self._gate_queue.count(key) > 1
+        )
+
+    async def _wait(self, request: Request, key: str, *, scheduled: bool, first: bool) -> bool:
         """Wait for a permit; returns whether there is one."""
-        scheduled = self.returns.is_scheduled(request)
-        waiter = Waiter(request, key, scheduled and self.room.takes_back, self.clock())
+        waiter = Waiter(request, key, scheduled, self._lends(request, key, scheduled=scheduled))
         self._gate_queue.join(key, waiter, first=first)
-        self._stuck_at = math.inf
-        if not scheduled:
-            self._engine.step_aside(request)
-        self._send_back(key)
+        self._unscheduled_count += not scheduled
+        self._engine.widen_scraper(wide=self._unscheduled_count > 0)
+        self._engine.lend(waiter.lent)
+        self._turn_away(key)
         self.rearm(key)
         try:
             return await maybe_deferred_to_future(waiter.done)
         finally:  # whoever awaits the download may have cancelled it
-            self._gate_queue.leave(waiter.key, waiter)
-            if not scheduled:
-                self._engine.step_back(request)
+            self._end_wait(waiter)
+            self._unscheduled_count -= not scheduled
+            self._engine.widen_scraper(wide=self._unscheduled_count > 0)
+
+    def _lends(self, request: Request, key: str, *, scheduled: bool) -> int:
+        """Places that a request lends while it waits, and the pages that wait for it."""
+        if request in self._robots:
+            return 1 + sum(map(self.room.under_way, self.governor.family(key)))
+        return int(self.room.keeps or not scheduled)
+
+    def _end_wait(self, waiter: Waiter) -> None:
+        """It waits no more; its place is its own again."""
+        self._gate_queue.leave(waiter)
+        if waiter.lent:
+            self._engine.lend(-waiter.lent)
+            waiter.lent = 0
 
     def _serve(self, key: str) -> None:
         """Let go whoever may go of those who wait for this slot."""
@@ -204,60 +259,86 @@ class Traffic:
             wanted = self.governor.wanted(key)
             waiter = self._gate_queue.next(key, wanted, self.is_suspect)
             if self._is_better_elsewhere(key, wanted, waiter):
-                self._hand_back(key, waiter)
-            elif self.in_flight.begin(waiter.request, key):
-                self._end_wait(key, waiter, may_go=True)
-            else:
+                self._awaits_pop[key] = None
+                self._engine.nudge()
                 return
+            if waiter.scheduled and waiter.lent and not self._engine.has_place:
+                self._awaits_pop[key] = None
+                return
+            if not self.in_flight.begin(waiter.request, key, scheduled=waiter.scheduled):
+                return
+            self._end_wait(waiter)
+            waiter.done.callback(True)
+
+    def serve_waiting(self) -> bool:
+        """The engine asks: the place is for who waits at the gate, if anyone; returns whether."""
+        if not self._awaits_pop:
+            return False
+        key = next(iter(self._awaits_pop))
+        del self._awaits_pop[key]
+        count = self._gate_queue.count(key)
+        self._serve(key)
+        self.rearm(key)
+        return self._gate_queue.count(key) < count
 
     def _is_better_elsewhere(self, key: str, wanted: Wanted, waiter: Waiter) -> bool:
         """Whether the page that alone was refused is asked for now, and waits in the queue."""
-        if wanted is not Wanted.SUSPECTED or not waiter.goes_back:
+        if wanted is not Wanted.SUSPECTED or self.is_closing or self.is_suspect(waiter.request):
             return False
-        return self.room.has_suspect(key) and not self.is_suspect(waiter.request)
+        return self.room.has_suspect(key)
 
-    def _send_back(self, key: str) -> None:
-        """Send those back who would wait too long."""
-        waiters = self._gate_queue.of(key)
-        now = self.clock()
-        hold = self.governor.ready_at(key, now) if waiters else None
-        if hold is None or self.is_closing:
-            return
-        slot = self.governor.slot(key, now)
-        for waiter in waiters:
-            if waiter.is_too_long(hold, slot, now):
-                self._hand_back(key, waiter)
+    # The way back
 
-    def _hand_back(self, key: str, waiter: Waiter) -> None:
+    def _send_back(self, request: Request) -> Request:
+        """The request goes to the queue of the slot that it has."""
         self._reporting.on_handed_back()
-        self._end_wait(key, waiter, may_go=False)
+        self.saved_marks.mark(request)
+        return request
 
-    def _end_wait(self, key: str, waiter: Waiter, *, may_go: bool) -> None:
-        self._gate_queue.leave(key, waiter)
-        self._engine.step_back(waiter.request)
-        waiter.done.callback(may_go)
+    def _turn_away(self, key: str) -> None:
+        """Nobody waits for a paused slot once the spider closes, or at a prompt for long."""
+        patience = PATIENCE if self.is_closing else self._patience
+        if self._is_paused(key, self.clock() + patience):
+            for waiter in self._gate_queue.of(key):
+                self._end_wait(waiter)
+                waiter.done.callback(False)
 
-    # The way out
+    def _is_paused(self, key: str, instant: float) -> bool:
+        """Whether the slot, or the whole crawl, will still be silent at that instant."""
+        stop = self.governor.stop_hold(self.clock())
+        if stop is not None and stop.until > instant:
+            return True
+        keys = {key, self.governor.host_of(key)}
+        return any(self.governor.slot(each, instant).silent_until > instant for each in keys)
+
+    def _give_up(self, request: Request, key: str, *, scheduled: bool) -> Request:
+        """The slot is paused, and the spider closes or a user waits."""
+        if not self.is_closing:
+            raise IgnoreRequest(f"{key} is paused: it refused an earlier request")
+        goes_back = scheduled and request not in self._sent_back
+        if not (goes_back and self._may_end_parked):
+            self._given_up[key] += 1
+        if not goes_back:
+            raise IgnoreRequest(f"{key} is paused, and the spider is closing")
+        if not self.room.keeps:
+            self._sent_back.add(request)
+        self.saved_marks.mark(request)
+        return request
 
     def on_left(self, request: Request) -> None:
-        """The request has left all downloader middlewares: whatever it held is free."""
-        self.returns.on_left(request)
+        """The request is on its way back, or went another way: what it held before is free."""
         promised = self.room.on_left(request)
+        if promised is not None:
+            self._rearm_family(promised)
         robots = self._robots.pop(request, None)
         if robots is not None:
             self.governor.slot(robots, self.clock()).robots_count -= 1
-        if promised is not None:
-            self._rearm_family(promised)
-        if robots is not None:
             self._rearm_family(robots)
-        flight = self.in_flight.end(request)
-        if flight is not None and not flight.again:
-            self.cache_marks.let_in(request)
 
     # Time
 
     def rearm(self, key: str, *, room_at: float | None = None) -> None:
-        """Have the alarm wake this slot at the earliest instant at which anything may move.
+        """Have a timer wake this slot at the earliest instant at which anything may move.
 
         What may move at once moves when the loop has read its sockets: a refusal that has
         arrived, but was not read yet, must come first.
@@ -265,14 +346,10 @@ class Traffic:
         Args:
             room_at: the instant at which queued requests may leave, if it is known already.
         """
-        if self.is_closing:
-            return
         now = self.clock()
         at = self.room.ripe_at(key, now) if room_at is None else room_at
-        if key in self._gate_queue:
-            at = min(
-                at, self.governor.next_wakeup((key,), now), self._gate_queue.patience_until(key)
-            )
+        if key in self._gate_queue and key not in self._awaits_pop:
+            at = min(at, self.governor.next_wakeup((key,), now))
         self._timers.arm(key, at)
 
     def _rearm_family(self, key: str) -> None:
@@ -282,8 +359,7 @@ class Traffic:
 
     def await_crawl(self, hold: Hold) -> None:
         """Requests are ready, but the whole crawl is held: have the engine ask again."""
-        if not self.is_closing:
-            self._timers.arm(WHOLE_CRAWL, hold.until)
+        self._timers.arm(WHOLE_CRAWL, hold.until)
 
     def _on_ended(self, key: str) -> None:
         """A permit of this slot has ended: it may free the slot, or the whole crawl."""
@@ -291,16 +367,18 @@ class Traffic:
         if self.governor.kinds:
             self._sort(key)
         for each in self.governor.family(key):
-            self._send_back(each)
+            self._turn_away(each)
             self.room.on_freed(each)
             self.rearm(each)
+        for each in self._awaits_pop:
+            self._timers.arm(each, self.clock())
 
     def _sort(self, key: str) -> None:
         """Who waits for a host, and whose class was split off since, waits for that."""
         for waiter in self._gate_queue.of(key) if key in self.governor.kinds else ():
             slot = self.slot_under(key, waiter.request)
             if slot != key:
-                self._gate_queue.leave(key, waiter)
+                self._gate_queue.leave(waiter)
                 self._gate_queue.join(slot, waiter, first=False)
 
     def _look_at_global(self) -> None:
@@ -315,61 +393,72 @@ class Traffic:
         if hold is not None:
             self.await_crawl(hold)
         if hold is not None or was_stopped:
-            for key in {*self._gate_queue, *self.room.keys}:
-                self._send_back(key)
+            for key in list(self._gate_queue):
+                self._turn_away(key)
                 self.rearm(key)
 
-    def _on_alarm(self, keys: list[str]) -> None:
+    def _on_due(self, keys: list[str]) -> None:
         self._look_at_global()
         asks = WHOLE_CRAWL in keys and self.room.is_ripe
         if self.governor.kinds:  # a class is held by its own pace too: it goes first when it may
             keys.sort(key=lambda key: self.governor.host_of(key) == key)
         for key in keys:
             if key != WHOLE_CRAWL:
+                self._awaits_pop.pop(key, None)
                 self._serve(key)
-                self._send_back(key)
                 asks |= self.room.on_due(key)
                 self.rearm(key)
         if asks:
             self._engine.nudge()
 
-    def on_close(self) -> None:
-        """The spider is asked to close: nothing leaves any more, who waits goes back."""
+    def tick(self) -> None:
+        """Once a second: find what went another way, and notice that the spider closes."""
+        self.sweep()
+        while self._awaits_pop and self._engine.has_place and self.serve_waiting():
+            pass
+        self.is_closing = self.is_closing or self._engine.is_closing
         if self.is_closing:
-            return
-        self.is_closing = True
+            for key in list(self._gate_queue):
+                self._turn_away(key)
+        else:
+            self._end_if_parked()
+
+    def sweep(self) -> None:
+        """Requests that a middleware replaced, or lost, hold nothing."""
+        self.in_flight.sweep(self._engine.is_active)
+        for request in [each for each in self._robots if not self._engine.is_active(each)]:
+            self.on_left(request)
+        for key in self.room.sweep():
+            self._rearm_family(key)
+
+    def on_closed(self) -> None:
+        """The spider has closed."""
         self._timers.cancel()
-        for key in list(self._gate_queue):
-            for waiter in self._gate_queue.of(key):
-                self._end_wait(key, waiter, may_go=False)
-        self.room.on_close()
+        if self._given_up:
+            self._reporting.on_given_up(self._given_up)
 
     # Parking
 
-    @property
-    def may_end_parked(self) -> bool:
-        """Whether nothing but parked slots is left, of a crawl that can be resumed."""
-        return self._may_end_parked and not self.is_closing and self.room.is_parked
+    def _end_if_parked(self) -> None:
+        """Close a crawl that can be resumed, of which nothing but parked slots is left.
 
-    def on_nothing_to_send(self, *, has_pending: bool) -> None:
-        """The engine asked in vain: close a crawl of which only parked slots are left.
-
-        Where images of a parked slot, or its robots.txt, are awaited, Scrapy itself never gets
-        idle. What else the pages are busy with is given `STUCK_FOR` seconds to go on.
+        What else its items and callbacks are busy with is given `STUCK_FOR` seconds to go on:
+        where they await a parked slot's media, Scrapy itself never gets idle.
         """
         now = self.clock()
-        stuck = (
-            self._may_end_parked
-            and not self.is_closing
-            and bool(self._gate_queue)
-            and not (self.in_flight or self._engine.has_active or self._engine.is_starting)
-            and (self.room.is_parked or not has_pending)
-            and all(self.governor.is_parked(key, now) for key in self._gate_queue)
-        )
-        self._stuck_at = min(self._stuck_at, now) if stuck else math.inf
-        if now >= self._stuck_at + STUCK_FOR:
+        if not (self._may_end_parked and self._is_only_parked(now)):
+            self._stuck_since = None
+            return
+        if self._stuck_since is None:
+            self._stuck_since = now
+        if not self._engine.is_scraping or now >= self._stuck_since + STUCK_FOR:
             self._engine.close(PARKED)
 
-    def waiting(self, key: str) -> int:
-        """Requests that wait for this slot, at the gate or in its queue."""
-        return len(self._gate_queue.of(key)) + self.room.waiting(key)
+    def _is_only_parked(self, now: float) -> bool:
+        engine, keys = self._engine, list(self._gate_queue)
+        if not (keys or self.room.has_requests) or engine.is_starting or self.in_flight:
+            return False
+        waiting = sum(max(1, waiter.lent) for key in keys for waiter in self._gate_queue.of(key))
+        if engine.active_count != waiting or (not self.room.keeps and engine.may_pop):
+            return False
+        return self.room.is_parked and all(self.governor.is_parked(key, now) for key in keys)

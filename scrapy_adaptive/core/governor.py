@@ -152,15 +152,18 @@ class Governor:
         """Why no request of any slot may leave its queue at `now`, and until when."""
         return self.stop_hold(now) or self._global_rate.hold_queued(now)
 
-    def queue_hold(self, key: str, now: float) -> Hold | None:
+    def queue_hold(self, key: str, now: float, lead: float = 0.0) -> Hold | None:
         """Why no request of this slot may leave its queue at `now`, the whole crawl aside.
 
         Places promised to queued requests count as taken. A slot nobody knows is not made.
+
+        Args:
+            lead: seconds that requests take from their queue to the gate.
         """
         slot = self._slots.get(key)
-        hold = None if slot is None else slot.hold_queued(now)
+        hold = None if slot is None else slot.hold_queued(now, lead)
         host = self._slots.get(self._families.host_of(key) or "")
-        return hold if host is None else _later(hold, host.hold_queued(now))
+        return hold if host is None else _later(hold, host.hold_queued(now, lead))
 
     def next_wakeup(self, keys: Iterable[str], now: float) -> float:
         """The earliest instant at which one of these slots may send, by what is known now.
@@ -195,7 +198,7 @@ class Governor:
         self.counts.probes += permit.probe
         return permit
 
-    def reserve(self, key: str, now: float) -> Hold | None:
+    def reserve(self, key: str, now: float, lead: float = 0.0) -> Hold | None:
         """Promise one place of this slot to a queued request, or say why not.
 
         A reservation ends with `release`, before the gate takes the permit or when the request
@@ -205,11 +208,11 @@ class Governor:
         if hold is not None:
             return hold
         slot = self._slots.get(key) or self.slot(key, now)
-        hold = slot.hold_queued(now)
+        hold = slot.hold_queued(now, lead)
         host_key = self._families.host_of(key)
         host = None if host_key is None else self.slot(host_key, now)
         if host is not None:
-            hold = _later(hold, host.hold_queued(now))
+            hold = _later(hold, host.hold_queued(now, lead))
         if hold is None:
             slot.reserve(now)
             if host is not None:

@@ -122,7 +122,7 @@ class Pace:
         """The instant from which one request may leave."""
         return self._bucket.ready_at(self._gap)
 
-    def room_at(self, promised: int) -> float:
+    def room_at(self, promised: int, lead: float = 0.0) -> float:
         """The instant from which one more may set out beside so many with a promise.
 
         When there are tokens for all of them, or as far behind the last one as the bucket will
@@ -130,9 +130,9 @@ class Pace:
         """
         delay = self.delay
         if not promised:
-            return self._bucket.ready_at(self._gap)
+            return self._bucket.ready_at(self._gap) - lead
         apart = self._promised_at + delay * (1.0 + JITTER_RATIO)
-        return min(apart, self._bucket.ready_at(delay, 1 + promised))
+        return min(apart, self._bucket.ready_at(delay, 1 + promised) - lead)
 
     # Facts
 

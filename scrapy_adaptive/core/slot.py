@@ -10,6 +10,7 @@ Laws
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from .breaker.breaker import Phase, Signal
@@ -32,6 +33,12 @@ waited for in no later pause either."""
 
 RECHECK_MOST = 12.0
 """Most seconds of silence before a recheck: just over ten, as people write limits."""
+
+LEAST_LEAD = 0.02
+"""Seconds from queue to gate up to which nothing sets out ahead: the event loop's own."""
+
+MOST_AHEAD = 64
+"""Requests of one slot that are on their way to the gate ahead of their turn, at most."""
 
 FORGET_AFTER = 3620.0
 """Seconds after which a pause that nobody probed is no news any more: the longest rung."""
@@ -129,26 +136,42 @@ class Slot:
             return Hold(ready_at, Reason.DELAY)
         return hold
 
-    def hold_queued(self, now: float) -> Hold | None:
+    def hold_queued(self, now: float, lead: float = 0.0) -> Hold | None:
         """Why no request may leave its queue at `now`, and until when; None when one may.
 
         Places promised to others count as taken. Until the first request was sent, and while
-        robots.txt is awaited, those that would only wait behind it stay in the queue.
+        robots.txt is awaited, those that would only wait behind it stay in the queue. Requests
+        that take long to the gate set out as much earlier.
+
+        Args:
+            lead: seconds that requests take from their queue to the gate.
         """
         reserved = self.reserved
         self.pace.quotas.forget(now)
-        hold = self._hold_beside(now, self.in_flight + reserved)
+        ahead = min(reserved, self._sent_within(lead)) if lead > LEAST_LEAD else 0
+        hold = self._hold_beside(now, self.in_flight + reserved, ahead)
         if hold is not None:
             return hold
         if self.robots_count:
             return Hold(NEVER, Reason.ROBOTS)
         if reserved and self.is_new:
             return Hold(NEVER, Reason.FIRST)
-        ready_at = self.pace.room_at(reserved)
+        ready_at = self.pace.room_at(reserved, lead if lead > LEAST_LEAD else 0.0)
         return Hold(ready_at, Reason.DELAY) if now < ready_at else None
 
-    def _hold_beside(self, now: float, busy: int) -> Hold | None:
-        """What holds one more request than `busy`, but for the pace."""
+    def _sent_within(self, seconds: float) -> int:
+        """Requests that leave for the site within so many seconds, at most."""
+        latency = self.slowness.mean
+        by_places = self.places * (1.0 + seconds / latency) if latency > 0.0 else self.places
+        return math.ceil(min(by_places, seconds * self.rate, MOST_AHEAD))
+
+    def _hold_beside(self, now: float, busy: int, ahead: int = 0) -> Hold | None:
+        """What holds one more request than `busy`, but for the pace.
+
+        Args:
+            busy: requests in flight, and on their way to the gate.
+            ahead: those of them that get there when others are back.
+        """
         if self.doubts:
             return Hold(NEVER, Reason.VERDICT)
         pause = self.pause
@@ -165,7 +188,7 @@ class Slot:
             return Hold(pause.until, Reason.PAUSED)
         if self._recheck_at is not None and now < self._recheck_at:
             return Hold(self._recheck_at, Reason.RECHECK)
-        if busy >= self.places:
+        if busy - ahead >= self.places:
             return Hold(NEVER, Reason.CONCURRENCY)
         if self.pace.quotas.is_spent:
             return Hold(self.pace.quotas.until, Reason.QUOTA)

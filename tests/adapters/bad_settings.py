@@ -44,6 +44,14 @@ SWITCH: Cases = {
     RANGE: (2,),
 }
 
+FUNCTION: Cases = {
+    TYPE: (5, [len], "os", "os.sep"),
+    NEGATIVE: (-1,),
+    NAN: (math.nan,),
+    INFINITE: (math.inf,),
+    PATH: ("no.such.thing", "os.nothing"),
+}
+
 BAD: dict[str, Cases] = {
     "ADAPTIVE_MAX_PAUSE": NUMBER,
     "ADAPTIVE_HOST_DEPTH_DISCOUNT": NUMBER,
@@ -82,13 +90,8 @@ BAD: dict[str, Cases] = {
     },
     "ADAPTIVE_BACKOFF_RATIO": {**NUMBER, RANGE: (0, 1, 1.5)},
     "ADAPTIVE_MAX_REFUSALS": WHOLE,
-    "ADAPTIVE_CLASSIFIER": {
-        TYPE: (5, [len], "os", "os.sep"),
-        NEGATIVE: (-1,),
-        NAN: (math.nan,),
-        INFINITE: (math.inf,),
-        PATH: ("no.such.thing", "os.nothing"),
-    },
+    "ADAPTIVE_CLASSIFIER": FUNCTION,
+    "ADAPTIVE_SLOT": FUNCTION,
     "ADAPTIVE_GLOBAL_TRIP_SLOTS": WHOLE,
     "ADAPTIVE_GLOBAL_WINDOW": POSITIVE,
     "ADAPTIVE_GLOBAL_COOLDOWN": NUMBER,

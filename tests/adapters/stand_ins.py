@@ -14,14 +14,20 @@ from typing import Any
 from scrapy import Request, Spider
 from scrapy.core.downloader import Downloader
 from scrapy.core.scheduler import Scheduler
+from scrapy.core.scraper import Slot
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 
-class Traffic(Downloader):
-    """Holds what is under way until somebody says how it ended; its keys are Scrapy's."""
+class UnderWay(Downloader):
+    """Holds what is under way until somebody says how it ended; its keys are Scrapy's.
 
-    def __init__(self) -> None:
+    Args:
+        places: CONCURRENT_REQUESTS.
+    """
+
+    def __init__(self, places: int) -> None:
+        self.total_concurrency = places
         self.active = set()
         self.slots = {}
         self.per_slot_settings = {}
@@ -61,7 +67,7 @@ class Asking:
         places: int,
         send: Callable[[Request], None] | None,
     ) -> None:
-        self.downloader = Traffic()
+        self.downloader = UnderWay(places)
         self.is_nudged = False
         """Whether it is about to ask."""
         self.ask_count = 0
@@ -69,10 +75,10 @@ class Asking:
         """Requests that left the downloader instead of an answer, in that order."""
         self._scheduler = scheduler
         self._clock = clock
-        self._places = places
         self._send = send
         self._start = None
-        self._slot = SimpleNamespace(nextcall=self, scheduler=scheduler)
+        self._slot = SimpleNamespace(nextcall=self, scheduler=scheduler, closing=None)
+        self.scraper = SimpleNamespace(slot=Slot())
 
     def schedule(self) -> None:
         """Ask soon."""
@@ -85,8 +91,13 @@ class Asking:
         self._scheduler.enqueue_request(request)
         self.schedule()
 
+    def begin_close(self) -> None:
+        """The spider is asked to close: from now on the engine gives nothing out."""
+        self._slot.closing = Deferred()
+
     async def close_spider_async(self, *, reason: str) -> None:
-        """What precedes the close of the spider is all that is wanted of it."""
+        """Somebody wants the spider to close."""
+        self.begin_close()
 
     def take(self) -> Request | None:
         """Ask once."""
@@ -100,7 +111,7 @@ class Asking:
 
     def _ask(self, send: Callable[[Request], None]) -> None:
         self.is_nudged = False
-        while len(self.downloader.active) < self._places:
+        while not self.downloader.needs_backout():
             request = self.take()
             if request is None:
                 return

@@ -52,7 +52,7 @@ class Watched:
             self.now = permit.until
         outcome = Outcome.ACCEPTED if status == 200 else Outcome.REFUSED
         answer = Answer(outcome, latency=0.01, told=told, page=self.now, kind="/")
-        flight = Flight(permit, outcome=outcome, latency=0.01)
+        flight = Flight(permit, scheduled=True, outcome=outcome, latency=0.01)
         flight.decision = self.governor.on_answer(permit, answer, self.now)
         response = Response(REQUEST.url, status=status)
         self.reporting.on_decision(slot, flight, REQUEST, response, self.now)

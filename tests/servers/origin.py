@@ -32,6 +32,9 @@ PNG = base64.b64decode(
 )
 """One pixel."""
 
+PIECES = 20
+"""A slow body is sent in so many."""
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
@@ -54,18 +57,36 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent back, `delay` seconds after the visit; with `drop` the connection is cut."""
+    """What is sent back, `delay` seconds after the visit; with `drop` the connection is cut.
+
+    With `body_seconds` the headers come at once and the body in pieces, over so many seconds.
+    """
 
     status: int = 200
     body: str | bytes = "<title>page</title>"
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
     drop: bool = False
+    body_seconds: float = 0.0
 
-    def to_response(self) -> web.Response:
+    async def send(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request with this; returns when all of it is sent."""
         body = self.body.encode() if isinstance(self.body, str) else self.body
         headers = {"Content-Type": "text/html; charset=utf-8", **self.headers}
-        return web.Response(status=self.status, body=body, headers=headers)
+        if not self.body_seconds:
+            response = web.Response(status=self.status, body=body, headers=headers)
+            await response.prepare(request)
+            await response.write_eof()
+            return response
+        streamed = web.StreamResponse(status=self.status, headers=headers)
+        streamed.content_length = len(body)
+        await streamed.prepare(request)
+        size = -(-len(body) // PIECES)
+        for start in range(0, len(body), size):
+            await asyncio.sleep(self.body_seconds / PIECES)
+            await streamed.write(body[start : start + size])
+        await streamed.write_eof()
+        return streamed
 
 
 Handler = Callable[[Visit], "Answer | Awaitable[Answer]"]
@@ -157,9 +178,16 @@ class Origin(Site):
 
         return self._on_loop(step()) if self._thread.is_alive() else question()
 
+    async def _close(self) -> None:
+        await self._runner.cleanup()
+        cut_off = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in cut_off:
+            task.cancel()
+        await asyncio.gather(*cut_off, return_exceptions=True)
+
     def stop(self) -> None:
         if self._thread.is_alive():
-            self._on_loop(self._runner.cleanup())
+            self._on_loop(self._close())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(timeout=10)
             self._loop.close()
@@ -177,13 +205,14 @@ class Origin(Site):
         status, retry_after = 0, None
         try:
             answer = await self._answer(self._visit(path, host, request.headers))
-            response = answer.to_response()
             if answer.drop and request.transport is not None:
                 request.transport.abort()
-            else:
-                await response.prepare(request)
-                await response.write_eof()
-                status, retry_after = answer.status, answer.headers.get("Retry-After")
+                return web.Response()
+            try:
+                response = await answer.send(request)
+            except ConnectionResetError:  # the client has gone
+                return web.Response()
+            status, retry_after = answer.status, answer.headers.get("Retry-After")
             return response
         finally:
             end = time.time()

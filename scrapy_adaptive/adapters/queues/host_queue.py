@@ -2,10 +2,11 @@
 
 Laws
 ----
-* A host is ready, and has its turn by `core/rota.py`, or asleep until the governor lets it send;
+* A host is ready, and has its turn by `core/rota.py`, or asleep until one of its slots may send;
   `pop` asks the ready ones only, and never blocks: None when all sleep.
+* When a slot may send, one of the hosts that wait for it wakes; if it still may, the next one.
 * What `pop` gives has one place of its slot reserved.
-* Push, pop, wake and `len()` cost O(log hosts) or less.
+* Push, pop, wake and `len()` cost O(log hosts) or less, for each slot that a host goes to.
 * The saved state is that of Scrapy's default queue, `{host: priorities}`, in the same files.
 
 **Source**: the ready and snoozed queues of Heritrix's frontier and the visit manager of iudex.
@@ -14,31 +15,28 @@ Laws
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from scrapy.exceptions import NotConfigured
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.utils.misc import build_from_crawler
 
-from scrapy_adaptive.adapters.errors import SettingsError
-from scrapy_adaptive.adapters.extension import AdaptiveThrottle, one_line_errors
+from scrapy_adaptive.adapters.errors import SettingsError, one_line_errors
 from scrapy_adaptive.adapters.scrapy_internals import forget_spider, queue_path
-from scrapy_adaptive.adapters.set_up import fallback_queue
+from scrapy_adaptive.adapters.set_up import fallback_queue, refuse_half_a_set_up
 from scrapy_adaptive.core.facts import Reason, Wanted
 from scrapy_adaptive.core.rota import Rota
 
-from .host_requests import HostRequests, SharedRequests
+from .host_requests import HostRequests
 from .open_files import OpenFiles
+from .waiting_room import routing_of
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.pqueues import QueueProtocol
     from typing_extensions import Self
-
-    from scrapy_adaptive.core.facts import Hold
 
     from .routing import Routing
 
@@ -53,7 +51,7 @@ class HostQueue:
     """A priority queue for Scrapy's scheduler, by host.
 
     Args:
-        hosts: knows the hosts of this crawl.
+        routing: knows the slots of this crawl's hosts.
         open_queue: opens Scrapy's own queue of one host, given its key and priorities.
         path: folder in which requests are stored; empty for a queue in memory.
         state: what `close` returned when the queue was last used.
@@ -80,31 +78,37 @@ class HostQueue:
             SettingsError: the extension is not switched on, or the state is another queue's.
         """
         try:
-            return cls._of_crawl(crawler, downstream_queue_cls, key, startprios, start_queue_cls)
+            routing = routing_of(crawler)
+            if routing is not None:
+                return cls._of_crawl(
+                    crawler, routing, downstream_queue_cls, key, startprios, start_queue_cls
+                )
+            with one_line_errors():
+                refuse_half_a_set_up(crawler.settings, cls.__name__)
+                fallback = fallback_queue(crawler.settings)
         except SettingsError:
             forget_spider(crawler)
             raise
-        except NotConfigured:
-            return build_from_crawler(
-                fallback_queue(crawler.settings),
-                crawler,
-                downstream_queue_cls,
-                key,
-                startprios or (),
-                start_queue_cls=start_queue_cls,
-            )
+        return build_from_crawler(
+            fallback,
+            crawler,
+            downstream_queue_cls,
+            key,
+            startprios or (),
+            start_queue_cls=start_queue_cls,
+        )
 
     @classmethod
     def _of_crawl(
         cls,
         crawler: Crawler,
+        routing: Routing,
         downstream_queue_cls: type[QueueProtocol],
         key: str,
         startprios: Mapping[str, Iterable[int]] | None,
         start_queue_cls: type[QueueProtocol] | None,
     ) -> Self:
         """The queue of a crawl that has the extension."""
-        extension = AdaptiveThrottle.of(crawler, HostQueue.__name__)
 
         def open_queue(host: str, priorities: Iterable[int]) -> ScrapyPriorityQueue:
             path = queue_path(key, host)
@@ -113,36 +117,34 @@ class HostQueue:
             )
 
         with one_line_errors():
-            return cls(extension.hosts, open_queue, key, startprios or {})
+            return cls(routing, open_queue, key, startprios or {})
 
     def __init__(
         self,
-        hosts: Routing,
+        routing: Routing,
         open_queue: Callable[[str, Iterable[int]], ScrapyPriorityQueue],
         path: str,
         state: Mapping[str, Iterable[int]],
     ) -> None:
         refuse_foreign(state, path)
-        self._hosts = hosts
+        self._routing = routing
         self.is_stored = bool(path)
         """Whether its requests outlive the process."""
-        self._lanes = OpenFiles(open_queue, hosts.saved_marks, path)
-        self._slots: dict[str, HostRequests | SharedRequests] = {}
-        """What waits for each slot."""
+        self._hosts = OpenFiles(open_queue, routing.saved_marks, path)
         self._ready = Rota()
-        self._asleep: dict[str, bool] = {}
-        """Slots that may not send, and whether they are parked."""
-        self._parked_count = 0
+        self._asleep: dict[str, Iterable[str]] = {}
+        """Hosts that may not send, and the slots for which each waits."""
+        self._sleepers: dict[str, Rota] = {}
+        """Slot to the hosts that wait for it."""
         self._count = 0
-        hosts.join(self)
+        routing.join(self)
         for host, priorities in state.items():
-            lane = self._add(host, priorities)
-            self._count += len(lane)
-            if lane:
-                slot = hosts.slot_of(host)
-                self._file(slot, self._slots[slot])
+            requests = self._add(host, priorities)
+            self._count += len(requests)
+            if requests:
+                self._file(requests)
             else:
-                self._remove(lane)
+                self._remove(requests)
 
     # Scrapy's interface
 
@@ -150,214 +152,181 @@ class HostQueue:
         return self._count
 
     def __contains__(self, host: str) -> bool:
-        return host in self._lanes
+        return host in self._hosts
 
     def push(self, request: Request) -> None:
-        """A new request.
+        """A request; one that was refused goes behind its host's requests of equal priority.
 
         Raises:
             ValueError: it cannot be serialised.
         """
-        self._push(request, HostRequests.push)
-
-    def push_back(self, request: Request) -> None:
-        """A request that came back: it goes behind its host's requests of equal priority."""
-        self._push(request, HostRequests.push_back)
+        is_back = self._routing.saved_marks.restore(request) is not None
+        self._push(request, HostRequests.push_back if is_back else HostRequests.push)
 
     def pop(self) -> Request | None:
         """A request that may be sent, one place of its slot reserved; None when all sleep."""
+        if self._routing.before_pop():
+            return None
         for _ in range(MOST_LOOKS):
-            slot = self._ready.next()
-            if slot is None:
+            host = self._ready.next()
+            if host is None:
                 return None
-            hold = self._hosts.reserve(slot)
+            slot, hold = self._routing.reserve(host)
             if hold is None:
-                request = self._take(slot)
+                request = self._take(host, slot)
                 if request is not None:
                     return request
             elif hold.reason in CRAWL_WIDE:
-                self._hosts.await_crawl(hold)
+                self._routing.await_crawl(hold)
                 return self._pop_unpaced()
             else:
-                self._sleep(slot, hold)
-        self._hosts.ask_again()
-        return None
-
-    def _pop_unpaced(self) -> Request | None:
-        """A request that needs no leave: what holds the whole crawl does not hold it."""
-        for slot in islice(self._hosts.unpaced, MOST_LOOKS):
-            if slot in self._ready and self._hosts.reserve(slot) is None:
-                return self._take(slot)
+                self._sleep(host)
+        self._routing.ask_again()
         return None
 
     def close(self) -> dict[str, list[int]]:
         """Save everything that is stored; returns the priorities of each host."""
-        return self._lanes.close()
+        return self._hosts.close()
 
-    # Sleep
-
-    def is_asleep(self, slot: str) -> bool:
-        """Whether requests wait here for that slot, which may not send."""
-        return slot in self._asleep
-
-    def wake(self, slot: str) -> bool:
-        """The slot may be free to send; returns whether requests that slept are ready by it."""
-        if slot not in self._asleep:
-            return False
-        hold = self._hosts.hold(slot)
-        if hold is not None:
-            self._set_parked(slot, hold)
-            return False
-        self._rise(slot)
-        self._file(slot, self._slots[slot])
-        return True
-
-    def on_hold(self, slot: str, hold: Hold | None) -> None:
-        """A slot that sleeps is held by this now."""
-        self._set_parked(slot, hold)
+    # What the routing asks and tells
 
     @property
-    def back_count(self) -> int:
-        """Requests that came back and wait."""
-        return sum(lane.back_count for lane in self._lanes)
+    def keys(self) -> Iterator[str]:
+        """Hosts that have requests here."""
+        return (requests.host for requests in self._hosts)
 
     @property
     def has_ready(self) -> bool:
         """Whether any host may send, as far as is known."""
         return bool(self._ready)
 
-    @property
-    def is_parked(self) -> bool:
-        """Whether every host that has requests is parked."""
-        return self._parked_count == len(self._slots)
+    def awaits(self, slot: str) -> bool:
+        """Whether requests wait here for that slot, which may not send."""
+        return slot in self._sleepers
 
-    def lanes(self, slot: str) -> list[HostRequests]:
-        """The requests that wait for a slot, by host."""
-        unit = self._slots.get(slot)
-        return unit.lanes if unit is not None else []
+    def waiting(self, slot: str) -> int:
+        """Requests that wait for that slot."""
+        hosts = {slot, *(host for host, slots in self._asleep.items() if slot in slots)}
+        return sum(len(found) for host in hosts if (found := self._hosts.get(host)))
 
-    def move(self, host: str, old: str, new: str) -> None:
-        """The host's requests turned out to be sent through another slot."""
-        lane = self._lanes.get(host)
-        if lane is not None:
-            self._leave(lane, old)
-            self._enter(lane, new)
-            self._file(new, self._slots[new])
+    def back(self, host: str) -> list[Request]:
+        """The host's requests that were refused."""
+        requests = self._hosts.get(host)
+        return [] if requests is None else requests.back
+
+    def wake(self, slot: str) -> bool:
+        """The slot is free to send; returns whether a host that slept is ready by it."""
+        sleepers = self._sleepers.get(slot)
+        host = None if sleepers is None else sleepers.next()
+        if sleepers is None or host is None:
+            return False
+        sleepers.serve(host)
+        self._rise(host)
+        self._file(self._hosts[host])
+        return True
+
+    def look_again(self, host: str) -> bool:
+        """The host's requests go to other slots than was thought; returns whether it slept."""
+        if host not in self._asleep:
+            return False
+        self._rise(host)
+        self._file(self._hosts[host])
+        return True
 
     # Inside
 
     def _push(self, request: Request, push: Callable[[HostRequests, Request], bool]) -> None:
-        host = self._hosts.host_of(request)
-        lane = self._lanes.get(host)
-        if lane is None:
-            lane = self._add(host)
+        host = self._routing.queue_key(request)
+        requests = self._hosts.get(host)
+        if requests is None:
+            requests = self._add(host)
         try:
-            is_topmost = push(lane, request)
+            is_topmost = push(requests, request)
         except ValueError:
-            if not lane:
-                self._remove(lane)
+            if not requests:
+                self._remove(requests)
             raise
         self._count += 1
         if self.is_stored:
-            self._lanes.keep_open(lane)
+            self._hosts.keep_open(requests)
         if is_topmost:
-            slot = self._hosts.slot_of(host)
-            unit = self._slots[slot]
-            if isinstance(unit, SharedRequests):
-                unit.file(lane)
-            self._file(slot, unit)
+            self._file(requests)
 
     def _add(self, host: str, priorities: Iterable[int] = ()) -> HostRequests:
-        self._hosts.on_host(host)
-        lane = self._lanes.add(host, priorities)
-        self._enter(lane, self._hosts.slot_of(host))
-        return lane
+        self._routing.on_queue(host)
+        return self._hosts.add(host, priorities)
 
-    def _remove(self, lane: HostRequests) -> None:
-        self._leave(lane, self._hosts.slot_of(lane.host))
-        self._lanes.remove(lane)
-        self._hosts.on_empty(lane.host)
+    def _remove(self, requests: HostRequests) -> None:
+        self._ready.remove(requests.host)
+        self._rise(requests.host)
+        self._hosts.remove(requests)
+        self._routing.on_empty(requests.host)
 
-    def _enter(self, lane: HostRequests, slot: str) -> None:
-        unit = self._slots.setdefault(slot, lane)
-        if isinstance(unit, HostRequests) and unit is not lane:
-            self._slots[slot] = shared = SharedRequests(slot, self._rank)
-            shared.file(unit)
-            unit = shared
-        if isinstance(unit, SharedRequests) and lane:
-            unit.file(lane)
-
-    def _leave(self, lane: HostRequests, slot: str) -> None:
-        unit = self._slots[slot]
-        if isinstance(unit, SharedRequests):
-            unit.remove(lane)
-            if unit:
-                return
-        del self._slots[slot]
-        self._ready.remove(slot)
-        self._rise(slot)
-
-    def _take(self, slot: str) -> Request | None:
-        """The request whose turn it is; None where there was none after all."""
-        hosts, unit = self._hosts, self._slots[slot]
-        wanted = hosts.wanted(slot) if unit.has_choice else Wanted.ANY
-        lane = unit.first(wanted)
-        self._count -= len(lane)
-        request = self._pop_own(lane, wanted)
-        left = len(lane)
-        self._count += left
-        hosts.on_popped(request, lane.host, slot)
-        if unit is not lane:
-            unit.on_served(lane)
-        if left:
-            if self.is_stored:
-                self._lanes.keep_open(lane)
-            self._ready.again(slot, self._rank(lane if unit is lane else unit.first()))
-            return request
-        self._ready.serve(slot)
-        self._remove(lane)
-        if unit:
-            self._file(slot, unit)
-        return request
-
-    def _pop_own(self, lane: HostRequests, wanted: Wanted) -> Request | None:
-        """A request of this lane; one whose class was split off since goes to its class's."""
-        hosts = self._hosts
-        for _ in range(MOST_LOOKS):
-            back_count = lane.back_count
-            request = lane.pop(wanted, hosts.is_suspect)
-            if request is None or not hosts.has_classes(lane.host):
-                return request
-            if hosts.host_of(request) == lane.host:
-                return request
-            self._push(
-                request,
-                HostRequests.push_back if lane.back_count < back_count else HostRequests.push,
-            )
+    def _pop_unpaced(self) -> Request | None:
+        """A request that needs no leave: what holds the whole crawl does not hold it."""
+        for host in islice(self._routing.unpaced, MOST_LOOKS):
+            if host in self._ready and self._routing.reserve(host)[1] is None:
+                return self._take(host, host)
         return None
 
-    def _file(self, slot: str, unit: HostRequests | SharedRequests) -> None:
-        """Requests wait for this slot: it is ready as far as is known, or asleep."""
-        if slot not in self._asleep:
-            self._ready.file(slot, self._rank(unit.first()))
+    def _take(self, host: str, slot: str) -> Request | None:
+        """The host's request whose turn it is; None where there was none after all."""
+        routing, requests = self._routing, self._hosts[host]
+        wanted = routing.wanted(slot) if requests.has_choice else Wanted.ANY
+        self._count -= len(requests)
+        request = self._pop_own(requests, wanted)
+        left = len(requests)
+        self._count += left
+        routing.on_popped(request, host, slot)
+        if left:
+            if self.is_stored:
+                self._hosts.keep_open(requests)
+            self._ready.again(host, self._rank(requests))
+        else:
+            self._ready.serve(host)
+            self._remove(requests)
+        if slot in self._sleepers and routing.hold(slot) is None:  # others wait for this slot too
+            self.wake(slot)
+        return request
 
-    def _rank(self, lane: HostRequests) -> float:
-        rank = lane.top or 0
-        return rank + self._hosts.handicap(lane.host) if self._hosts.discount else rank
+    def _pop_own(self, requests: HostRequests, wanted: Wanted) -> Request | None:
+        """A request of this host; one whose class was split off since goes to its class's."""
+        routing = self._routing
+        for _ in range(MOST_LOOKS):
+            back_count = requests.back_count
+            request = requests.pop(wanted, routing.is_suspect)
+            if request is None or routing.class_key(request, requests.host) == requests.host:
+                return request
+            was_back = requests.back_count < back_count
+            self._push(request, HostRequests.push_back if was_back else HostRequests.push)
+        return None
 
-    def _sleep(self, slot: str, hold: Hold) -> None:
-        self._ready.remove(slot)
-        self._asleep[slot] = False
-        self._set_parked(slot, hold)
-        self._hosts.on_asleep(slot, hold)
+    def _file(self, requests: HostRequests) -> None:
+        """Requests wait for this host: it is ready as far as is known, or asleep."""
+        host, rank = requests.host, self._rank(requests)
+        for slot in self._asleep.get(host, ()):
+            self._sleepers[slot].file(host, rank)
+        if host not in self._asleep:
+            self._ready.file(host, rank)
 
-    def _set_parked(self, slot: str, hold: Hold | None) -> None:
-        parked = hold is not None and hold.reason is Reason.PARKED
-        self._parked_count += parked - self._asleep[slot]
-        self._asleep[slot] = parked
+    def _rank(self, requests: HostRequests) -> float:
+        rank = requests.top or 0
+        return rank + self._routing.handicap(requests.host) if self._routing.discount else rank
 
-    def _rise(self, slot: str) -> None:
-        self._parked_count -= self._asleep.pop(slot, False)
+    def _sleep(self, host: str) -> None:
+        self._ready.remove(host)
+        slots = self._asleep[host] = self._routing.slots_of(host)
+        for slot in slots:
+            self._sleepers.setdefault(slot, Rota())
+        self._file(self._hosts[host])
+        self._routing.on_asleep(slots)
+
+    def _rise(self, host: str) -> None:
+        for slot in self._asleep.pop(host, ()):
+            sleepers = self._sleepers[slot]
+            sleepers.remove(host)
+            if not sleepers:
+                del self._sleepers[slot]
 
 
 def refuse_foreign(state: Any, path: str) -> None:

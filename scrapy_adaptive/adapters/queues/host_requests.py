@@ -5,7 +5,7 @@ Laws
 * Their order is Scrapy's: by priority, then as the configured memory or disk queue has it.
 * A request that came back goes behind those of equal priority; of several, first back first out.
 * What came back waits in memory and is saved, marked, when the queue is closed.
-* Files of a lane at rest are closed: as many hosts may wait as the disk has room for.
+* Files of a host at rest are closed: as many hosts may wait as the disk has room for.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 
 from scrapy_adaptive.adapters.scrapy_internals import skip_damaged, topmost
 from scrapy_adaptive.core.facts import Wanted
-from scrapy_adaptive.core.rota import Rota
 
-from .saved_marks import TRIP_META_KEY
+from .saved_marks import REQUEUED_META_KEY
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -98,18 +97,6 @@ class HostRequests:
     def has_choice(self) -> bool:
         """Whether there is more than one request that could be the next."""
         return bool(self._back)
-
-    @property
-    def lanes(self) -> list[HostRequests]:
-        """Itself: it is alone in its slot."""
-        return [self]
-
-    def first(self, wanted: Wanted = Wanted.ANY) -> HostRequests:
-        """Itself."""
-        return self
-
-    def on_served(self, lane: HostRequests) -> None:
-        """Its turn is over."""
 
     def push(self, request: Request) -> bool:
         """A new request; returns whether it is topmost among the new ones.
@@ -193,8 +180,8 @@ class HostRequests:
         # Where a push had failed, there is nothing at the top, and its priority is forgotten now.
         self._queued = self._queued - 1 if request is not None else len(queue)
         self._queued_top = topmost(queue)
-        if request is not None and TRIP_META_KEY in request.meta:
-            back_at = self._saved_marks.restore(request)
+        if request is not None and REQUEUED_META_KEY in request.meta:
+            back_at = self._saved_marks.restore(request) or 0
             heapq.heappush(self._back, (-request.priority, back_at, next(_ORDER), request))
             return None
         return request
@@ -209,7 +196,7 @@ class HostRequests:
         queue = self._opened()
         while self._back:
             _, back_at, _, request = heapq.heappop(self._back)
-            self._saved_marks.mark(request, back_at=back_at)
+            self._saved_marks.mark(request, back_at=back_at, past_filter=False)
             try:
                 queue.push(request)
             except (OSError, ValueError) as error:  # the others must still be saved
@@ -223,52 +210,3 @@ class HostRequests:
         if self._queue is None:
             self._queue = self._make(self.host, self._priorities)
         return self._queue
-
-
-class SharedRequests:
-    """Lanes of several hosts whose requests are sent through one slot.
-
-    Args:
-        slot: that slot's key.
-        rank: orders lanes; lower goes first.
-    """
-
-    __slots__ = ("_lanes", "_rank", "_rota", "_slot")
-
-    has_choice = True
-
-    def __init__(self, slot: str, rank: Callable[[HostRequests], float]) -> None:
-        self._slot = slot
-        self._rank = rank
-        self._lanes: dict[str, HostRequests] = {}
-        self._rota = Rota()
-
-    def __bool__(self) -> bool:
-        return bool(self._lanes)
-
-    @property
-    def lanes(self) -> list[HostRequests]:
-        """All of them."""
-        return list(self._lanes.values())
-
-    def file(self, lane: HostRequests) -> None:
-        """This lane is one of them; its rank may have changed."""
-        self._lanes[lane.host] = lane
-        self._rota.file(lane.host, self._rank(lane))
-
-    def first(self, wanted: Wanted = Wanted.ANY) -> HostRequests:
-        """The lane whose turn it is; what came back to the slot lies in the slot's own."""
-        lane = self._lanes.get(self._slot) if wanted is Wanted.SUSPECTED else None
-        return lane or self._lanes[self._rota.next() or ""]
-
-    def on_served(self, lane: HostRequests) -> None:
-        """A request of this lane had its turn."""
-        self._rota.serve(lane.host)
-        del self._lanes[lane.host]
-        if lane:
-            self.file(lane)
-
-    def remove(self, lane: HostRequests) -> None:
-        """This lane is none of them."""
-        self._lanes.pop(lane.host, None)
-        self._rota.remove(lane.host)

@@ -1,4 +1,4 @@
-"""The lanes of one queue, by host, in memory or in a folder.
+"""The requests of one queue, by host, in memory or in a folder.
 
 Laws
 ----
@@ -33,15 +33,15 @@ OPEN_HOSTS = 200
 
 
 class OpenFiles:
-    """Lanes by host.
+    """Requests by host.
 
     Args:
         open_queue: opens Scrapy's own queue of one host, given its key and priorities.
         saved_marks: marks what is saved.
-        path: folder in which requests are stored; empty for lanes in memory.
+        path: folder in which requests are stored; empty for requests in memory.
     """
 
-    __slots__ = ("_lanes", "_open", "_open_queue", "_saved_marks", "path")
+    __slots__ = ("_hosts", "_open", "_open_queue", "_saved_marks", "path")
 
     def __init__(
         self,
@@ -52,29 +52,32 @@ class OpenFiles:
         self.path = path
         self._open_queue = open_queue
         self._saved_marks = saved_marks
-        self._lanes: dict[str, HostRequests] = {}
+        self._hosts: dict[str, HostRequests] = {}
         self._open: OrderedDict[str, HostRequests] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._lanes)
+        return len(self._hosts)
 
     def __contains__(self, host: str) -> bool:
-        return host in self._lanes
+        return host in self._hosts
 
     def __iter__(self) -> Iterator[HostRequests]:
-        return iter(self._lanes.values())
+        return iter(self._hosts.values())
+
+    def __getitem__(self, host: str) -> HostRequests:
+        return self._hosts[host]
 
     def get(self, host: str) -> HostRequests | None:
-        """The lane of a host, if it has one."""
-        return self._lanes.get(host)
+        """The requests of a host, if it has one."""
+        return self._hosts.get(host)
 
     def add(self, host: str, priorities: Iterable[int] = ()) -> HostRequests:
-        """A lane for this host, with what is stored of these priorities."""
-        lane = self._lanes[host] = HostRequests(
+        """Room for this host, with what is stored of these priorities."""
+        requests = self._hosts[host] = HostRequests(
             host, self._open_sound, self._saved_marks, priorities
         )
-        self.keep_open(lane)
-        return lane
+        self.keep_open(requests)
+        return requests
 
     def _open_sound(self, host: str, priorities: Iterable[int]) -> ScrapyPriorityQueue:
         """Open a host's queue; a file of it that is damaged is set aside, and told."""
@@ -94,24 +97,24 @@ class OpenFiles:
                     )
             return self._open_queue(host, wanted)
 
-    def remove(self, lane: HostRequests) -> None:
+    def remove(self, requests: HostRequests) -> None:
         """The host has nothing queued any more."""
-        del self._lanes[lane.host]
-        self._open.pop(lane.host, None)
-        lane.close()
+        del self._hosts[requests.host]
+        self._open.pop(requests.host, None)
+        requests.close()
         if self.path:
             with suppress(OSError):  # it is not empty
-                Path(queue_path(self.path, lane.host)).rmdir()
+                Path(queue_path(self.path, requests.host)).rmdir()
 
-    def keep_open(self, lane: HostRequests) -> None:
-        """The lane is in use: close the files of the one that has been left alone for longest."""
+    def keep_open(self, requests: HostRequests) -> None:
+        """These are in use: close the files of the host that has been left alone for longest."""
         if not self.path:
             return
-        self._open[lane.host] = lane
-        self._open.move_to_end(lane.host)
+        self._open[requests.host] = requests
+        self._open.move_to_end(requests.host)
         if len(self._open) > OPEN_HOSTS:
             self._open.popitem(last=False)[1].rest()
 
     def close(self) -> dict[str, list[int]]:
         """Save everything that is stored; returns the priorities of each host."""
-        return {host: lane.close() for host, lane in self._lanes.items() if lane}
+        return {host: requests.close() for host, requests in self._hosts.items() if requests}

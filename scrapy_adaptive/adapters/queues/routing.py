@@ -1,24 +1,25 @@
-"""What the host queues of one crawl share, and what the throttle sees of them.
+"""From which queue a request goes to which slot, and the places it has there.
 
 Laws
 ----
+* A request's queue is known when it is queued: that of its slot, as Scrapy, its meta or
+  ADAPTIVE_SLOT names it. A slot that a middleware chooses later is learned at the gate.
+* A host whose requests go to several slots has a place in each; none moves the others.
+* A request has one reservation from the pop until it is at the gate or has gone another way.
 * Scrapy opens two queues, in memory and on disk: what is known of a host is known once.
-* A request has one reservation from the pop until it is at the gate or has left the downloader.
-* A host whose requests turn out to be sent through another slot is governed by that slot.
-* A host with nothing queued is remembered only if something of it was learned.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_adaptive.core.facts import Hold, Reason, Wanted
 
 if TYPE_CHECKING:
     from scrapy import Request
-    from scrapy.statscollectors import StatsCollector
 
     from scrapy_adaptive.adapters.scrapy_internals import Engine
     from scrapy_adaptive.adapters.traffic import Traffic
@@ -28,55 +29,77 @@ if TYPE_CHECKING:
 OPT_OUT_META_KEY = "adaptive_dont_throttle"
 
 NOBODY = ""
-"""Host of requests that have none (`data:`, `file:`): always ready."""
+"""Queue of requests that have no host (`data:`, `file:`): always ready."""
 
 OPTED_OUT = " (adaptive_dont_throttle)"
-"""Ends the key under which a host's opted-out requests are stored."""
+"""Ends the key of a host's opted-out requests."""
+
+CACHED = " (cached)"
+"""Ends the key of a host's requests that the HTTP cache answers."""
+
+MOST_ROUTES = 64
+"""Slots remembered of one queue; the one not used for longest is forgotten first."""
+
+MISSES = 8
+"""Times the number of routes: requests in a row that were to go to a slot and went to another,
+after which it is no route any more. Chance passes over one of n so often in 1 of 3,000 cases."""
+
+LEAD_WEIGHT = 0.125
+"""Weight of the latest request in the mean time from the queue to the gate, as in TCP's mean."""
+
+
+class Reservation(NamedTuple):
+    """A place promised to a request on its way to the gate."""
+
+    queue_key: str
+    slot: str
+    at: float
+    """Monotonic seconds of the pop."""
 
 
 class Routing:
-    """The hosts of one crawl.
+    """The routes of one crawl.
 
     Args:
         traffic: the crawl's traffic.
         engine: Scrapy's private parts.
-        stats: where the scheduler's counts are kept whole.
+        is_cached: whether the HTTP cache will answer a request; None without a cache.
         discount: how much less the kth request taken from a host counts, times k.
-        most: hosts of which another slot is remembered.
+        most: queues of which other slots are remembered.
     """
+
+    keeps = True
 
     def __init__(
         self,
         traffic: Traffic,
         engine: Engine,
-        stats: StatsCollector,
         *,
+        is_cached: Callable[[Request], bool] | None,
         discount: float,
         most: int,
     ) -> None:
         self.saved_marks = traffic.saved_marks
-        self.slot_under = traffic.slot_under
+        self.is_suspect = traffic.is_suspect
+        self.discount = discount
         self._traffic = traffic
         self._governor = traffic.governor
         self._clock = traffic.clock
         self._engine = engine
-        self._stats = stats
-        self.discount = discount
-        self.is_suspect = traffic.is_suspect
+        self._is_cached = is_cached
         self._most = most
         self._queues: list[HostQueue] = []
         self._taken: Counter[str] = Counter()
-        self._learned: OrderedDict[str, str] = OrderedDict()
-        """Host to the slot through which its requests are sent, where it is not the host's."""
-        self._reserved: dict[Request, tuple[str, str]] = {}
-        """Requests on their way to the gate, the host of each, and the slot it has a place of."""
-        self.unpaced = {NOBODY}
-        """Keys of requests that the governor does not pace."""
+        self._routes: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
+        """Queue to the slots through which its requests are sent, and how often in a row each was
+        passed over; only where they are not the queue's own."""
+        self._reserved: OrderedDict[Request, Reservation] = OrderedDict()
         self._opted_out: Counter[str] = Counter()
-        """Requests under way that the governor does not pace, by slot."""
-        self._popped: Request | None = None
-        self._aside: dict[Request, list[Request]] = {}
-        """robots.txt under way to the pages that wait for it."""
+        """Requests under way that the governor does not pace, by queue."""
+        self.unpaced = {NOBODY}
+        """Queues of requests that the governor does not pace."""
+        self.lead = 0.0
+        """Seconds that requests take from their queue to the gate, on average."""
 
     # What a queue asks
 
@@ -85,73 +108,93 @@ class Routing:
         self._queues.append(queue)
         self._traffic.room = self
 
-    def host_of(self, request: Request) -> str:
-        """The key under which a request is stored."""
-        key = self._engine.own_key(request)
-        if key and request.meta.get(OPT_OUT_META_KEY):
+    def queue_key(self, request: Request) -> str:
+        """The key under which a request is queued."""
+        key = self._traffic.own_key(request)
+        if not key:
+            return NOBODY
+        if request.meta.get(OPT_OUT_META_KEY):
             return key + OPTED_OUT
-        return self.slot_under(key, request) if key else NOBODY
+        if self._is_cached is not None and self._is_cached(request):
+            return key + CACHED
+        return self._traffic.slot_under(key, request)
 
-    def on_host(self, host: str) -> None:
-        """Requests are stored under this key."""
-        if host.endswith(OPTED_OUT):
-            self.unpaced.add(host)
-
-    def on_empty(self, host: str) -> None:
-        """Nothing is stored under this key any more."""
-        is_opted_out = host in self.unpaced and host != NOBODY
-        if is_opted_out and not any(host in queue for queue in self._queues):
-            self.unpaced.discard(host)
-
-    def slot_of(self, host: str) -> str:
-        """The slot through which a host's requests are sent, as far as is known."""
-        return self._learned.get(host, host) if self._learned else host
-
-    def has_classes(self, host: str) -> bool:
-        """Whether classes of this host's pages have slots of their own."""
+    def class_key(self, request: Request, queue_key: str) -> str:
+        """The key under which a request belongs that was queued before its class was split off."""
         kinds = self._governor.kinds
-        return bool(kinds) and host in kinds
+        if not kinds or queue_key not in kinds:
+            return queue_key
+        return self._traffic.slot_under(queue_key, request)
 
-    def handicap(self, host: str) -> float:
-        """How much less the host's next request counts than its priority says."""
-        return self.discount * self._taken[host]
+    def on_queue(self, queue_key: str) -> None:
+        """Requests are queued under this key."""
+        if queue_key.endswith((OPTED_OUT, CACHED)):
+            self.unpaced.add(queue_key)
+
+    def on_empty(self, queue_key: str) -> None:
+        """Nothing is queued under this key any more."""
+        is_used = queue_key == NOBODY or any(queue_key in queue for queue in self._queues)
+        if not is_used:
+            self.unpaced.discard(queue_key)
+
+    def slots_of(self, queue_key: str) -> Iterable[str]:
+        """The slots through which a queue's requests are sent, as far as is known."""
+        return list(self._routes.get(queue_key, ())) or (queue_key,)
+
+    def handicap(self, queue_key: str) -> float:
+        """How much less the next request of this queue counts than its priority says."""
+        return self.discount * self._taken[queue_key]
 
     def hold(self, slot: str) -> Hold | None:
         """Why no request of this slot may leave its queue, the whole crawl aside."""
         if slot not in self.unpaced:
-            return self._governor.queue_hold(slot, self._clock())
+            return self._governor.queue_hold(slot, self._clock(), self.lead)
+        if not slot.endswith(OPTED_OUT):
+            return None
         most = self._governor.limits_of(slot.removesuffix(OPTED_OUT)).concurrency
-        full = slot != NOBODY and self._opted_out[slot] >= most
-        return Hold(math.inf, Reason.CONCURRENCY) if full else None
+        return Hold(math.inf, Reason.CONCURRENCY) if self._opted_out[slot] >= most else None
 
-    def reserve(self, slot: str) -> Hold | None:
-        """Promise a place to the request that is popped next, or say why not."""
-        if self._popped is not None:
-            self._look_at_popped()
-        if slot not in self.unpaced:
-            return self._governor.reserve(slot, self._clock())
-        hold = self.hold(slot)
-        if hold is None:
-            self._opted_out[slot] += 1
-        return hold
+    def reserve(self, queue_key: str) -> tuple[str, Hold | None]:
+        """Promise a place to the queue's next request: in which slot, or why in none."""
+        if queue_key in self.unpaced:
+            hold = self.hold(queue_key)
+            if hold is None:
+                self._opted_out[queue_key] += 1
+            return queue_key, hold
+        found: tuple[str, Hold | None] | None = None
+        for slot in self.slots_of(queue_key):
+            hold = self._governor.reserve(slot, self._clock(), self.lead)
+            if hold is None:
+                if queue_key in self._routes:
+                    self._routes[queue_key].move_to_end(slot)
+                return slot, None
+            if found is None or found[1] is None or hold.until < found[1].until:
+                found = slot, hold
+        assert found is not None
+        return found
 
     def wanted(self, slot: str) -> Wanted:
         """Which request of this slot serves best."""
         return self._governor.wanted(slot)
 
-    def on_popped(self, request: Request | None, host: str, slot: str) -> None:
+    def on_popped(self, request: Request | None, queue_key: str, slot: str) -> None:
         """The place is this request's; with None there was no request after all."""
         if request is None:
             self._free(slot)
             return
-        self._reserved[request] = (host, slot)
-        self._popped = request
+        self._reserved[request] = Reservation(queue_key, slot, self._clock())
         if self.discount:
-            self._taken[host] += 1
+            self._taken[queue_key] += 1
 
-    def on_asleep(self, slot: str, hold: Hold) -> None:
-        """Requests of this slot wait until it may send."""
-        self._traffic.rearm(slot, room_at=hold.until)
+    def on_asleep(self, slots: Iterable[str]) -> None:
+        """Requests wait until one of these slots may send."""
+        for slot in slots:
+            self._traffic.rearm(slot)
+
+    def before_pop(self) -> bool:
+        """The engine has a place: whether somebody at the gate takes it."""
+        self._look_at_oldest()
+        return self._traffic.serve_waiting()
 
     def ask_again(self) -> None:
         """Requests may be ready, but looking for one has taken long enough."""
@@ -161,120 +204,118 @@ class Routing:
         """Requests are ready, but the whole crawl is held."""
         self._traffic.await_crawl(hold)
 
-    # What the throttle tells
+    # What the traffic tells and asks
+
+    def gave_out(self, request: Request) -> bool:
+        """Whether this request comes from here and is not at the gate yet."""
+        return request in self._reserved
+
+    def promised(self, request: Request) -> str:
+        """The slot of which a request on its way to the gate has a place.
+
+        Raises:
+            KeyError: it is not on its way.
+        """
+        return self._reserved[request].slot
 
     def on_at_gate(self, request: Request, key: str) -> str | None:
         """The request has reached the gate, and this is its slot.
 
         Returns:
-            The slot of which its reservation held a place.
+            The slot of which its reservation held a place; None where it had none.
         """
-        reservation = self._reserved.get(request)
-        slot = self.on_left(request)
-        if reservation is not None and reservation[1] != key:
-            host, promised = reservation
-            # One page of a host says nothing of the others once a class of them is split off.
-            if host == key or self._governor.host_of(key) != promised:
-                self._learn(host, key)
-        return slot
+        reservation = self._reserved.pop(request, None)
+        if reservation is None:
+            return None
+        self._free(reservation.slot)
+        if reservation.queue_key in self.unpaced:
+            return None
+        self._note_lead(reservation, key)
+        # One page of a host says nothing of the others once a class of them is split off.
+        is_class = self._governor.host_of(key) == reservation.slot != key
+        if not is_class:
+            self._learn(reservation.queue_key, reservation.slot, key)
+        return reservation.slot
 
     def on_left(self, request: Request) -> str | None:
         """The request needs no reservation any more; returns the slot that has a place more."""
         reservation = self._reserved.pop(request, None)
-        if request is self._popped:
-            self._popped = None
-        for page in self._aside.pop(request, ()):
-            if page in self._reserved:
-                self._engine.step_back(page)
         if reservation is None:
             return None
-        self._free(reservation[1])
-        return reservation[1]
+        self._free(reservation.slot)
+        return reservation.slot
 
-    def on_robots(self, request: Request, key: str) -> None:
-        """A robots.txt is under way: the pages on their way to the gate wait for it."""
-        family = self._governor.family(key)
-        pages = [page for page, (_, slot) in self._reserved.items() if slot in family]
-        self._aside[request] = pages
-        for page in pages:
-            self._engine.step_aside(page)
+    def under_way(self, key: str) -> int:
+        """Requests between this slot's queue and the gate."""
+        return sum(each.slot == key for each in self._reserved.values())
 
-    # The throttle's room
-
-    takes_back = True
-
-    @property
-    def keys(self) -> list[str]:
-        """Slots that must be looked at when the whole crawl goes on: the engine asks for them."""
-        return []
+    def sweep(self) -> list[str]:
+        """End the reservations of requests that a middleware replaced."""
+        gone = [request for request in self._reserved if not self._engine.is_active(request)]
+        return [slot for request in gone if (slot := self.on_left(request)) is not None]
 
     @property
     def is_ripe(self) -> bool:
         """Whether the engine should ask for a request."""
         return any(queue.has_ready for queue in self._queues)
 
-    def ripe_at(self, key: str, now: float) -> float:
-        """The instant at which requests that sleep may leave; infinity where none do."""
-        at = math.inf
-        for queue in self._queues:
-            if queue.is_asleep(key):
-                hold = self.hold(key)
-                queue.on_hold(key, hold)
-                at = now if hold is None else hold.until
-        return at
-
-    def on_due(self, key: str) -> bool:
-        """The instant of this slot has come; returns whether requests may leave by it."""
-        woken = False
-        for queue in self._queues:
-            woken |= queue.wake(key)
-        return woken
-
-    def has_suspect(self, key: str) -> bool:
-        """Whether a page that was refused waits here."""
-        lanes = (lane for queue in self._queues for lane in queue.lanes(key) if lane.host == key)
-        return any(self._traffic.is_suspect(page) for lane in lanes for page in lane.back)
-
-    def push_back(self, request: Request) -> None:
-        """Keep a request that came back; where there is a job, it will be saved with it."""
-        self._queues[-1].push_back(request)
-        self._stats.inc_value("scheduler/enqueued")
-        where = "disk" if self._queues[-1].is_stored else "memory"
-        self._stats.inc_value(f"scheduler/enqueued/{where}")
-
-    def on_freed(self, key: str) -> None:
-        """A place of this slot is free: the engine takes as long as the alarm to use it."""
-        if self.on_due(key):
-            self._engine.nudge()
-
-    def on_close(self) -> None:
-        """The queues save what came back."""
-
-    def waiting(self, key: str) -> int:
-        """Requests that wait for this slot."""
-        return sum(len(lane) for queue in self._queues for lane in queue.lanes(key))
-
     @property
-    def back_count(self) -> int:
-        """Requests that came back and wait."""
-        return sum(queue.back_count for queue in self._queues)
+    def has_requests(self) -> bool:
+        """Whether any request waits here."""
+        return any(map(len, self._queues))
 
     @property
     def is_parked(self) -> bool:
-        """Whether requests wait and all of them are for parked hosts."""
-        return any(self._queues) and all(queue.is_parked for queue in self._queues)
+        """Whether every request that waits here is for a parked slot."""
+        now = self._clock()
+
+        def is_parked(queue_key: str) -> bool:
+            if queue_key in self.unpaced:
+                return False
+            return all(self._governor.is_parked(slot, now) for slot in self.slots_of(queue_key))
+
+        return all(is_parked(key) for queue in self._queues for key in queue.keys)
+
+    def ripe_at(self, key: str, now: float) -> float:
+        """The instant at which requests that sleep may leave; infinity where none do."""
+        if not any(queue.awaits(key) for queue in self._queues):
+            return math.inf
+        hold = self.hold(key)
+        return now if hold is None else hold.until
+
+    def on_due(self, key: str) -> bool:
+        """The instant of this slot has come; returns whether requests may leave by it."""
+        if not any(queue.awaits(key) for queue in self._queues) or self.hold(key) is not None:
+            return False
+        return sum(queue.wake(key) for queue in self._queues) > 0
+
+    def on_freed(self, key: str) -> None:
+        """A place of this slot is free: the engine takes as long as a timer to use it."""
+        if self.on_due(key):
+            self._engine.nudge()
+
+    def has_suspect(self, key: str) -> bool:
+        """Whether a page that was refused waits here."""
+        backs = (queue.back(key) for queue in self._queues)
+        return any(self._traffic.is_suspect(page) for back in backs for page in back)
+
+    def waiting(self, key: str) -> int:
+        """Requests that wait for this slot."""
+        return sum(queue.waiting(key) for queue in self._queues)
 
     # Inside
 
-    def _look_at_popped(self) -> None:
-        """What was popped last must be on its way by now, or nobody will free its place."""
-        request, self._popped = self._popped, None
-        if request is None or self._engine.is_active(request):
+    def _look_at_oldest(self) -> None:
+        """What was popped longest ago must be on its way, or nobody will free its place."""
+        if not self._reserved:
             return
-        if not any(request in pages for pages in self._aside.values()):
-            slot = self.on_left(request)
-            if slot is not None:
-                self._traffic.rearm(slot)
+        request = next(iter(self._reserved))
+        if self._engine.is_active(request):
+            self._reserved.move_to_end(request)
+            return
+        slot = self.on_left(request)
+        if slot is not None and not self.on_due(slot):
+            self._traffic.rearm(slot)
 
     def _free(self, slot: str) -> None:
         if slot not in self._opted_out:
@@ -284,18 +325,35 @@ class Routing:
         if not self._opted_out[slot]:
             del self._opted_out[slot]
 
-    def _learn(self, host: str, slot: str) -> None:
-        old = self.slot_of(host)
-        if old == slot or host in self.unpaced:
-            return
-        self._learned.pop(host, None)
-        if host != slot:
-            self._learned[host] = slot
-        for queue in self._queues:
-            queue.move(host, old, slot)
-        self._governor.forget_unused(old)
-        self._engine.nudge()
-        if len(self._learned) > self._most:
-            host, old = self._learned.popitem(last=False)
-            for queue in self._queues:
-                queue.move(host, old, host)
+    def _note_lead(self, reservation: Reservation, key: str) -> None:
+        """How long requests take from the queue to the gate; the first, which waits for
+        robots.txt, aside."""
+        if not self._governor.slot(key, reservation.at).is_new:
+            self.lead += LEAD_WEIGHT * (self._clock() - reservation.at - self.lead)
+
+    def _learn(self, queue_key: str, promised: str, slot: str) -> None:
+        routes = self._routes.get(queue_key)
+        if routes is None:
+            if slot == queue_key:
+                return
+            routes = self._routes[queue_key] = OrderedDict()
+            if len(self._routes) > self._most:
+                forgotten, _ = self._routes.popitem(last=False)
+                self._reroute(forgotten)
+        is_new = slot not in routes
+        routes[slot] = 0
+        if promised in routes and promised != slot:
+            routes[promised] += 1
+            if routes[promised] >= MISSES * len(routes):
+                del routes[promised]
+                is_new = True
+        if len(routes) > MOST_ROUTES:
+            routes.popitem(last=False)
+        if is_new:
+            self._reroute(queue_key)
+            self._governor.forget_unused(promised)
+
+    def _reroute(self, queue_key: str) -> None:
+        """The queue's requests go to other slots than was thought: look at them again."""
+        if sum(queue.look_again(queue_key) for queue in self._queues):
+            self._engine.nudge()

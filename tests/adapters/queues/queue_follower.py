@@ -49,7 +49,6 @@ class Follower(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.count = 0
-        self.learned: dict[str, str] = {}
         self.on_way: dict[Request, str] = {}
         """Requests popped that are not at the gate yet, and the slots that have their places."""
         self.past: dict[Request, Entry] = {}
@@ -83,8 +82,9 @@ class Follower(RuleBasedStateMachine):
         """Hosts for which anything waits."""
         return sorted(self.memory.hosts | self.disk.hosts)
 
-    def slot_of(self, host: str) -> str:
-        return self.learned.get(host, host)
+    def slots_of(self, host: str) -> list[str]:
+        """The slots through which the queue has seen this host's requests go."""
+        return list(self.room.routing.slots_of(host))
 
     def free(self, pile: Pile) -> list[str]:
         """Hosts that may send at once, and for which anything waits."""
@@ -98,8 +98,9 @@ class Follower(RuleBasedStateMachine):
     def may_send(self, host: str) -> bool:
         now, governor = self.room.clock.seconds(), self.room.governor
         if is_paced(host):
-            held = governor.queue_hold(self.slot_of(host), now) is not None
-            return not held and governor.crawl_hold(now) is None
+            lead = self.room.routing.lead
+            holds = [governor.queue_hold(slot, now, lead) for slot in self.slots_of(host)]
+            return None in holds and governor.crawl_hold(now) is None
         return host == NOBODY or sum(each.host == host for each in self.past.values()) < MOST
 
     def expect(self, host: str, priority: int, kind: int, store: str = "", **meta: Any) -> Entry:
@@ -130,7 +131,7 @@ class Follower(RuleBasedStateMachine):
         self.look()
         owed = self.owed(self.memory) or self.owed(self.disk)
         free = self.free(self.memory) + self.free(self.disk)
-        wanted = {slot: self.wanted(slot) for slot in map(self.slot_of, free)}
+        wanted = {slot: self.wanted(slot) for host in free for slot in self.slots_of(host)}
         request = self.room.take()
         if request is None:
             assert not owed
@@ -140,20 +141,19 @@ class Follower(RuleBasedStateMachine):
         assert in_memory or not self.owed(self.memory)
         [entry] = [each for each in pile.entries if each.request.url == request.url]
         assert entry.host in free
-        self.check_order(pile, entry, owed, wanted[self.slot_of(entry.host)])
+        slot = self.room.routing.promised(request)
+        self.check_order(pile, entry, owed, wanted.get(slot, Wanted.ANY))
         pile.entries.remove(entry)
         entry.request = request
-        self.past[request], self.on_way[request] = entry, self.slot_of(entry.host)
+        self.past[request], self.on_way[request] = entry, slot
         return True
 
     def check_order(self, pile: Pile, entry: Entry, owed: list[str], wanted: Wanted) -> None:
         """It was its host's turn, and the request's own."""
         assert entry is pile.next(entry.host, wanted, self.room.traffic.is_suspect)
-        if owed and wanted is not Wanted.SUSPECTED:
-            slots: dict[str, list[str]] = {}
-            for host in owed:
-                slots.setdefault(self.slot_of(host), []).append(host)
-            pile.check_turn(entry.host, slots, self.slot_of(entry.host))
+        alone = [host for host in owed if self.slots_of(host) == [host]]
+        if wanted is not Wanted.SUSPECTED and entry.host in alone:
+            pile.check_turn(entry.host, alone)
 
     def wanted(self, slot: str) -> Wanted:
         known = [each for each in self.room.governor if each.key == slot]
@@ -167,8 +167,6 @@ class Follower(RuleBasedStateMachine):
         del self.on_way[request]
         if is_paced(host) and self.key_of(request) in self.together:
             request.meta["download_slot"] = SHARED
-        if is_paced(host) and not self.room.traffic.is_closing:
-            self.learned[host] = self.key_of(request)
         self.room.arrive(request)
 
     def key_of(self, request: Request) -> str:

@@ -9,7 +9,6 @@ Laws
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -59,7 +58,7 @@ class Pile:
     def __init__(self, lifo: bool) -> None:
         self.entries: list[Entry] = []
         self._lifo = lifo
-        self._turns: dict[str, Turns] = defaultdict(Turns)
+        self._turns = Turns()
 
     def of(self, host: str) -> list[Entry]:
         """What waits for a host, in its order."""
@@ -86,18 +85,9 @@ class Pile:
             fitting = fitting or [each for each in back if not is_suspect(each.request)]
         return (fitting or queued)[0]
 
-    def check_turn(self, host: str, slots: dict[str, list[str]], slot: str) -> None:
-        """It was the turn of this slot, and of this host in it.
-
-        Args:
-            host: whose request was served.
-            slots: each slot that may send, and its hosts.
-            slot: the host's.
-        """
-        tops = {each: [self.top(host) for host in hosts] for each, hosts in slots.items()}
-        alone = (top[0] for top in tops.values() if len(top) == 1)
-        self._turns[""].check(max(tops[slot]), alone)
-        self._turns[slot].check(self.top(host), tops[slot])
+    def check_turn(self, host: str, others: Iterable[str]) -> None:
+        """It was the turn of this host among those that may send, each through its own slot."""
+        self._turns.check(self.top(host), map(self.top, others))
 
     def save(self) -> None:
         """Keep what survives the process."""

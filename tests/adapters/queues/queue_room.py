@@ -117,7 +117,7 @@ class Room:
         self.crawler = self._crawler({**DEFAULTS, **job, **settings})
         extension = self.crawler.get_extension(AdaptiveThrottle)
         assert extension is not None
-        self.traffic, self.hosts = extension.traffic, extension.hosts
+        self.traffic, self.routing = extension.traffic, extension.routing
         self.governor = self.traffic.governor
         self._gate, self._refusals = AdaptiveGate(extension), AdaptiveRefusals(extension)
         self.scheduler: Scheduler = build_from_crawler(Scheduler, self.crawler)
@@ -126,7 +126,6 @@ class Room:
         self.crawler.engine = cast("Any", self.engine)
         assert self.crawler.spider is not None
         self.scheduler.open(self.crawler.spider)
-        extension.attach()
         self.engine.schedule()
 
     def _crawler(self, settings: dict[str, Any]) -> Crawler:
@@ -183,6 +182,11 @@ class Room:
         for request in requests:
             self.engine.crawl(request)
 
+    def push_back(self, queue: HostQueue, request: Request) -> None:
+        """The request was refused, and goes back to this queue."""
+        self.traffic.saved_marks.mark(request)
+        queue.push(request)
+
     def take(self) -> Request | None:
         """By hand: what the engine gets when it asks now."""
         return self.engine.take()
@@ -196,9 +200,9 @@ class Room:
         try:
             result: Any = self.on_way(request)
         except IgnoreRequest as error:
-            result = Failure(error)  # type: ignore[no-untyped-call]
+            result = error
         if result is not None:
-            self.end(request, result)
+            self.leave(request, result)
             return
         passed = Deferred.fromCoroutine(self._gate.process_request(request))
         passed.addCallback(self._on_passed, request).addErrback(self._on_stopped, request)
@@ -210,7 +214,18 @@ class Room:
             request.url, status=reply.status, headers=dict(reply.headers), request=request
         )
         self._tell(signals.response_downloaded, request=request, response=response)
-        result: Request | Response = self._gate.process_response(request, response)
+        self.leave(request, response)
+
+    def leave(self, request: Request, result: Response | IgnoreRequest | Request) -> None:
+        """The request passes the middlewares on its way back, with a result; as Scrapy has it, a
+        request that a middleware returns in its place passes none."""
+        if isinstance(result, IgnoreRequest):
+            self._gate.process_exception(request, result)
+            self._refusals.process_exception(request, result)
+            self.end(request, Failure(result))  # type: ignore[no-untyped-call]
+            return
+        if isinstance(result, Response):
+            result = self._gate.process_response(request, result)
         if isinstance(result, Response):
             result = self._refusals.process_response(request, result)
         self.end(request, result)
@@ -221,7 +236,8 @@ class Room:
 
     def begin_close(self) -> None:
         """The spider is asked to close."""
-        self.engine.close_spider_async(reason="finished").close()
+        self.engine.begin_close()
+        self.traffic.tick()
 
     def close(self) -> None:
         """The spider has closed; what was under way has left."""
@@ -246,8 +262,8 @@ class Room:
             self.clock.callLater(reply.seconds, self.answer, request, reply)
 
     def _on_stopped(self, failure: Failure, request: Request) -> None:
-        if failure.check(IgnoreRequest):  # type: ignore[no-untyped-call]
-            self.end(request, failure)
+        if isinstance(failure.value, IgnoreRequest):
+            self.leave(request, failure.value)
         else:
             self._errors.append(failure.value)
 

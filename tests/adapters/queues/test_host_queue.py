@@ -94,9 +94,9 @@ def test_what_came_back_goes_behind_its_equals_and_before_what_is_lower(
     }
     room = rooms(job, **{**ONE_BY_ONE, **queues})
     queue = room.disk if job else room.memory
-    queue.push_back(page("a/back"))
-    queue.push_back(page("a/back-too"))
-    queue.push_back(page("a/higher", 1))
+    room.push_back(queue, page("a/back"))
+    room.push_back(queue, page("a/back-too"))
+    room.push_back(queue, page("a/higher", 1))
     room.push(page("a/low", -1), page("a/1"), page("a/2"))
     room.run()
     order = ["higher", *first, "back", "back-too", "low"]
@@ -110,11 +110,11 @@ def test_what_came_back_keeps_its_order_when_the_job_is_resumed(
     """Behind its equals, first back first out, in whatever run it came back."""
     settings = {**ONE_BY_ONE, "SCHEDULER_DISK_QUEUE": f"scrapy.squeues.Pickle{kind}DiskQueue"}
     room = rooms(tmp_path, **settings, by_hand=True)
-    room.disk.push_back(page("a/back"))
-    room.disk.push_back(page("a/back-too"))
+    room.push_back(room.disk, page("a/back"))
+    room.push_back(room.disk, page("a/back-too"))
     room.push(page("a/1"))
     room = rooms(tmp_path, **settings, by_hand=True)
-    room.disk.push_back(page("a/back-last"))
+    room.push_back(room.disk, page("a/back-last"))
     room = rooms(tmp_path, **settings)
     room.run()
     assert room.names == ["a/1", "a/back", "a/back-too", "a/back-last"]
@@ -208,7 +208,7 @@ def test_a_host_with_nothing_queued_costs_nothing(rooms: Rooms, job: Path | None
     assert len(room.names) == 100
     for queue in (room.memory, room.disk) if job else (room.memory,):
         assert held(queue) == set()
-    assert held(room.hosts) <= {"_governor", "_queues", "unpaced"}
+    assert held(room.routing) <= {"_governor", "_queues", "unpaced"}
     assert job is None or not list(job.glob("requests.queue/h*"))
 
 

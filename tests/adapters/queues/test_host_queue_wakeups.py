@@ -59,7 +59,7 @@ def test_an_answer_frees_its_host_at_once(rooms: Rooms) -> None:
 @pytest.mark.parametrize("end", ["dropped", "cached", "replaced"])
 def test_a_request_that_goes_another_way_frees_its_host_at_once(rooms: Rooms, end: str) -> None:
     """A middleware drops it, answers it from a cache or returns another in its place."""
-    results: dict[str, object] = {
+    results: dict[str, IgnoreRequest | Response | Request] = {
         "dropped": IgnoreRequest(),
         "cached": Response("https://a/1"),
         "replaced": page("b/1"),
@@ -71,7 +71,7 @@ def test_a_request_that_goes_another_way_frees_its_host_at_once(rooms: Rooms, en
     assert room.take_all() == []
     room.run(0.5)
     nudged = [room.engine.is_nudged]
-    room.end(first, results[end])
+    room.leave(first, results[end])
     room.run()
     nudged.append(room.engine.is_nudged)
     assert nudged == [False, True]

@@ -1,0 +1,131 @@
+"""Where requests wait that are not at the gate, as the traffic sees it.
+
+Laws
+----
+* The traffic knows this protocol and nothing else of the queues; a crawl whose priority queue is
+  not ours has `NoRoom`: there everything waits at the gate.
+* A host queue finds the routing of its crawl here: neither imports the extension.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Protocol
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from .routing import Routing
+
+
+class WaitingRoom(Protocol):
+    """The queues of one crawl."""
+
+    keeps: bool
+    """Whether it keeps requests until their slot may send."""
+
+    @property
+    def is_ripe(self) -> bool:
+        """Whether the engine should ask for a request."""
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether every request that waits here is for a parked slot."""
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether any request waits here."""
+
+    def waiting(self, key: str) -> int:
+        """Requests that wait for this slot."""
+
+    def has_suspect(self, key: str) -> bool:
+        """Whether a page of this slot waits that was refused."""
+
+    def gave_out(self, request: Request) -> bool:
+        """Whether this request comes from here and is not at the gate yet."""
+
+    def ripe_at(self, key: str, now: float) -> float:
+        """The instant at which this slot's requests may leave; infinity where none wait."""
+
+    def on_due(self, key: str) -> bool:
+        """That instant has come; returns whether the engine should ask."""
+
+    def on_freed(self, key: str) -> None:
+        """A permit of this slot has ended."""
+
+    def on_at_gate(self, request: Request, key: str) -> str | None:
+        """A request has reached the gate; returns the slot whose reservation it ended."""
+
+    def on_left(self, request: Request) -> str | None:
+        """A request needs no reservation any more; returns the slot that has a place more."""
+
+    def under_way(self, key: str) -> int:
+        """Requests between this slot's queue and the gate."""
+
+    def sweep(self) -> list[str]:
+        """End the reservations of requests that went another way; returns their slots."""
+
+
+class NoRoom:
+    """Nothing waits here: the crawl's priority queue is not ours."""
+
+    keeps = False
+    is_ripe = False
+    is_parked = True
+    has_requests = False
+
+    def waiting(self, key: str) -> int:
+        """None that is known."""
+        return 0
+
+    def has_suspect(self, key: str) -> bool:
+        """None that is known."""
+        return False
+
+    def gave_out(self, request: Request) -> bool:
+        """Nothing came from here."""
+        return False
+
+    def ripe_at(self, key: str, now: float) -> float:
+        """Never."""
+        return math.inf
+
+    def on_due(self, key: str) -> bool:
+        """Nothing wakes."""
+        return False
+
+    def on_freed(self, key: str) -> None:
+        """Nobody takes the place."""
+
+    def on_at_gate(self, request: Request, key: str) -> str | None:
+        """It had no reservation."""
+        return None
+
+    def on_left(self, request: Request) -> str | None:
+        """It had no reservation."""
+        return None
+
+    def under_way(self, key: str) -> int:
+        """None that is known."""
+        return 0
+
+    def sweep(self) -> list[str]:
+        """There is nothing to end."""
+        return []
+
+
+_ROUTINGS: WeakKeyDictionary[Crawler, ReferenceType[Routing]] = WeakKeyDictionary()
+
+
+def provide(crawler: Crawler, routing: Routing) -> None:
+    """The host queues of this crawl will use this routing, as long as its owner keeps it."""
+    _ROUTINGS[crawler] = ref(routing)
+
+
+def routing_of(crawler: Crawler) -> Routing | None:
+    """The routing of this crawl; None while the extension is not switched on."""
+    found = _ROUTINGS.get(crawler)
+    return None if found is None else found()
