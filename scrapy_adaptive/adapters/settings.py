@@ -1,4 +1,4 @@
-"""The only reader of Scrapy settings.
+"""Reads and checks all settings of a crawl; how its parts are switched on is `set_up.py`'s.
 
 Laws
 ----
@@ -143,7 +143,7 @@ SETTINGS: tuple[Setting, ...] = (
         1,
         _COUNT,
         whole(1),
-        "Most tokens a slot may save up; 1 again after pain.",
+        "Most tokens a slot may save up; 1 again after a refusal.",
     ),
     Setting(
         "ADAPTIVE_REFUSAL_CODES",
@@ -164,7 +164,7 @@ SETTINGS: tuple[Setting, ...] = (
         0.5,
         "a number between 0 and 1, both excluded",
         number(0, above=True, below=1),
-        'Fraction of the rate kept on pain, where the ceiling is "aimd".',
+        'Fraction of the rate kept on a refusal, where the ceiling is "aimd".',
     ),
     Setting(
         "ADAPTIVE_MAX_REFUSALS",
@@ -192,21 +192,21 @@ SETTINGS: tuple[Setting, ...] = (
         5,
         _COUNT,
         whole(1),
-        "Distinct slots whose trips within the window stop the whole crawl.",
+        "Distinct slots that, paused within the window, stop the whole crawl.",
     ),
     Setting(
         "ADAPTIVE_GLOBAL_WINDOW",
         10.0,
         _SOME_SECONDS,
         number(0, above=True),
-        "Time within which they must trip.",
+        "Time within which they must be paused.",
     ),
     Setting(
         "ADAPTIVE_GLOBAL_COOLDOWN",
         5.0,
         _SECONDS,
         number(0),
-        "Silence of the whole crawl once nothing is in flight.",
+        "Pause of the whole crawl once nothing is in flight.",
     ),
     Setting(
         "ADAPTIVE_GLOBAL_RATE",

@@ -30,6 +30,7 @@ WITHOUT_UNIT = {
     "ADAPTIVE_STATE_FILE",
     "ADAPTIVE_DEBUG",
     "ADAPTIVE_CLASSIFIER",
+    "ADAPTIVE_SLOT",
     "ADAPTIVE_FALLBACK_PRIORITY_QUEUE",
 }
 PLACEHOLDER = re.compile(r"%(?:\(\w+\))?([+]?[\d.]*[sdgfr])")
