@@ -249,11 +249,7 @@ def skip_damaged(queue: ScrapyPriorityQueue, held: int) -> int:
     lost += len(damaged)
     with suppress(Exception):  # it is damaged
         damaged.close()
-    path = Path(queue.key, f"{top}s" if is_start else str(top))
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    _removed(Path(queue.key, f"{top}s" if is_start else str(top)))
     queue._update_curprio()
     return lost
 
@@ -272,8 +268,17 @@ def set_damaged_aside(
             open_queue([priority]).close()
             return kept
         for path in kept:
-            path.rename(path.with_name(path.name.removesuffix(".damaged")))
+            path.rename(_removed(path.with_name(path.name.removesuffix(".damaged"))))
     return []
+
+
+def _removed(path: Path) -> Path:
+    """The path, where nothing is any more."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+    return path
 
 
 def saved_queues(jobdir: str) -> Any:

@@ -58,7 +58,7 @@ def test_an_empty_queue_file_of_one_host_costs_its_requests_and_not_the_job(
     assert len(got) == len(set(got))
     assert "Traceback" not in after.log
     (told,) = [line for line in after.log.splitlines() if " ERROR: " in line]
-    assert f"slot {TORN}: its requests of priority 0 are lost" in told
+    assert f"slot {TORN}: requests of the job are lost" in told
     kept = list((job / "requests.queue").rglob("*.damaged"))
     assert [str(path) for path in kept if str(path) in told] == [str(path) for path in kept]
     assert kept

@@ -86,15 +86,19 @@ class OpenFiles:
             return self._open_queue(host, wanted)
         except Exception as error:  # whatever a torn file holds: the job must go on
             folder = Path(queue_path(self.path, host))
-            for priority in wanted if self.path else ():
-                open_queue = partial(self._open_queue, host)
-                for kept in set_damaged_aside(open_queue, folder, priority):
-                    logger.error(
-                        "slot %(slot)s: its requests of priority %(priority)d are lost, their "
-                        "file cannot be read (%(error)r); it is kept as %(kept)s, and the job "
-                        "goes on",
-                        {"slot": host, "priority": -priority, "error": error, "kept": kept},
-                    )
+            open_queue = partial(self._open_queue, host)
+            kept = [
+                str(path)
+                for priority in (wanted if self.path else ())
+                for path in set_damaged_aside(open_queue, folder, priority)
+            ]
+            if not kept:
+                raise
+            logger.error(
+                "slot %(slot)s: requests of the job are lost, a file of theirs cannot be read "
+                "(%(error)r); it is kept as %(kept)s, and the job goes on",
+                {"slot": host, "error": error, "kept": ", ".join(kept)},
+            )
             return self._open_queue(host, wanted)
 
     def remove(self, requests: HostRequests) -> None:
