@@ -124,6 +124,7 @@ class Reporting:
         self._clock = clock
         self._bounds: WeakKeyDictionary[Slot, tuple[str, int]] = WeakKeyDictionary()
         self._bound_count = 0
+        self._split_count = 0
         self._neighbours: list[Governor] = []
         self._shared: set[str] = set()
         """Slots that other crawlers use too, as the log has said."""
@@ -224,6 +225,13 @@ class Reporting:
         delay = decision.delay - decision.delay_change
         before = units.rate(1.0 / delay if delay > 0 else float("inf"))
         is_busy = slot.accepted_count >= BUSY_PAGES or len(self._slots) <= FEW_SLOTS
+        if decision.split and self._split_count < MOST_NOTICES:
+            self._split_count += 1
+            logger.info(
+                "slot %s: only %s is refused; these pages have a pace of their own from here",
+                key,
+                decision.split,
+            )
         if event is Event.TRIPPED:
             if slot.is_parked(now):
                 until = units.clock_time(slot.silent_until - now)

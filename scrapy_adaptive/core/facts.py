@@ -146,6 +146,8 @@ class Decision:
     """Seconds of silence from now; 0 when there is none."""
     why: str
     """Empty for an acceptance, after which the delay is what the slot is bound by."""
+    split: str = ""
+    """The class of pages that is refused alone, and has a slot of its own from here."""
 
 
 class Recovery(NamedTuple):

@@ -155,7 +155,8 @@ class Slots:
         slot.pace.drain(now)
         if answer.told is not None:
             slot.resume_pause(now, decision.wait)
-        return replace(decision, why=f"{decision.why}; only {kind} is refused: it has its own pace")
+        why = f"{decision.why}; only {kind} is refused: it has its own pace"
+        return replace(decision, why=why, split=kind)
 
     def _forget_idle(self, now: float) -> None:
         if len(self._slots) <= self._most:

@@ -79,7 +79,7 @@ def test_the_other_pages_of_a_limited_class_keep_their_speed(
     assert not done.lost
     assert done.stats["finish_reason"] == "finished"
     assert_permits_balance(done)
-    assert "only /search/# is refused: it has its own pace" in done.log
+    assert "only /search/# is refused; these pages have a pace of their own from here" in done.log
     refused = sum(hit.status == 429 for hit in site.hits())
     assert refused < 0.2 * len(urls)
     if not settings:  # elsewhere the searches hold the places of CONCURRENT_REQUESTS
