@@ -28,7 +28,7 @@ from .refusal_rules import RefusalRules
 from .reporting import Parked, Reporting
 from .requeue import Requeue
 from .robots import CrawlDelays
-from .scrapy_internals import INTERACTIVE_COMMANDS, Engine, cache_lookup, running_command
+from .scrapy_internals import INTERACTIVE_COMMANDS, Engine, running_command
 from .settings import (
     AdaptiveSettings,
     autothrottle_is_on,
@@ -91,7 +91,7 @@ class AdaptiveThrottle:
         self.routing = Routing(
             self.traffic,
             self.engine,
-            is_cached=cache_lookup(crawler) if settings.has_http_cache else None,
+            cached=self.engine.cached if settings.has_http_cache else None,
             discount=settings.host_depth_discount,
             most=settings.max_slots,
         )
@@ -122,6 +122,7 @@ class AdaptiveThrottle:
         connect(extension.engine.free_of_delay, signal=signals.request_reached_downloader)
         connect(extension.traffic.in_flight.on_wire, signal=signals.request_reached_downloader)
         connect(extension.traffic.in_flight.on_response, signal=signals.response_downloaded)
+        connect(extension.traffic.on_received, signal=signals.response_received)
         return extension
 
     @classmethod

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from scrapy import Request
+    from scrapy.http import Response
 
     from scrapy_adaptive.core.facts import Hold
 
@@ -56,6 +57,9 @@ PATIENCE = 1.0
 
 PATIENCE_AT_PROMPT = 5.0
 """Seconds of a pause that the user of `scrapy shell` or `scrapy fetch` still waits out."""
+
+STALE_META_KEY = "cached_response"
+"""Where HttpCacheMiddleware leaves the stale copy that it asks the site about."""
 
 WHOLE_CRAWL = "\0"
 """The timers' key for what holds every slot at once; no slot has such a name."""
@@ -116,8 +120,8 @@ class Traffic:
         they have no place in CONCURRENT_REQUESTS, or a better one waits in the queue."""
         self._unscheduled_count = 0
         """Requests at the gate that the scheduler did not give out: media, robots.txt."""
-        self._robots: dict[Request, str] = {}
-        """robots.txt files under way, and their slots."""
+        self._robots: dict[Request, tuple[str, int]] = {}
+        """robots.txt files under way, their slots, and the places lent of pages that wait."""
         self._timers = Timers(self._on_due, clock)
         self.in_flight = InFlight(
             governor,
@@ -153,8 +157,8 @@ class Traffic:
 
     @property
     def waiting_count(self) -> int:
-        """Requests that wait at the gate."""
-        return len(self._gate_queue)
+        """Requests that wait at the gate, or after a refusal."""
+        return len(self._gate_queue) + self.room.back_count
 
     def waiting(self, key: str) -> int:
         """Requests that wait for this slot, at the gate or in its queue."""
@@ -177,8 +181,10 @@ class Traffic:
 
     # The way in
 
-    async def admit(self, request: Request, key: str) -> Request | None:
+    async def admit(self, request: Request, key: str) -> Request | Response | None:
         """Wait until this request may be sent; returns it where it goes back instead.
+
+        A stale copy in the HTTP cache is the answer while its site is silent.
 
         Raises:
             IgnoreRequest: its slot is paused, and nobody will wait for it.
@@ -187,6 +193,8 @@ class Traffic:
         promised = self._engage(request, key)
         if promised not in (None, key) and self._waits_long(key):
             return self._send_back(request)
+        if (copy := self._stale_copy(request, key)) is not None:
+            return copy
         if key in self._gate_queue or not self.in_flight.begin(request, key, scheduled=scheduled):
             first = False
             while True:
@@ -211,9 +219,11 @@ class Traffic:
         promised = self.room.on_at_gate(request, key)
         if promised is not None and promised != key:
             self._rearm_family(promised)
-        if is_robots_txt(request):
+        if is_robots_txt(request) and request not in self._robots:
             slot.robots_count += 1
-            self._robots[request] = key
+            pages = sum(map(self.room.under_way, self.governor.family(key)))
+            self._robots[request] = key, pages
+            self._engine.lend(pages)
         return promised
 
     def _waits_long(self, key: str) -> bool:
@@ -224,13 +234,21 @@ class Traffic:
             now + PATIENCE < hold.until < math.inf or self._gate_queue.count(key) > 1
         )
 
+    def _stale_copy(self, request: Request, key: str) -> Response | None:
+        """What the HTTP cache has of a request whose slot is paused, if it may stand for it."""
+        copy = request.meta.get(STALE_META_KEY)
+        if copy is None or not self._is_paused(key, self.clock()):
+            return None
+        return copy if self._engine.may_serve_stale(request, copy) else None
+
     async def _wait(self, request: Request, key: str, *, scheduled: bool, first: bool) -> bool:
         """Wait for a permit; returns whether there is one."""
-        waiter = Waiter(request, key, scheduled, self._lends(request, key, scheduled=scheduled))
+        lends = self.room.keeps or not scheduled
+        waiter = Waiter(request, key, scheduled, lends)
         self._gate_queue.join(key, waiter, first=first)
         self._unscheduled_count += not scheduled
         self._engine.widen_scraper(wide=self._unscheduled_count > 0)
-        self._engine.lend(waiter.lent)
+        self._engine.lend(lends)
         self._turn_away(key)
         self.rearm(key)
         try:
@@ -240,18 +258,12 @@ class Traffic:
             self._unscheduled_count -= not scheduled
             self._engine.widen_scraper(wide=self._unscheduled_count > 0)
 
-    def _lends(self, request: Request, key: str, *, scheduled: bool) -> int:
-        """Places that a request lends while it waits, and the pages that wait for it."""
-        if request in self._robots:
-            return 1 + sum(map(self.room.under_way, self.governor.family(key)))
-        return int(self.room.keeps or not scheduled)
-
     def _end_wait(self, waiter: Waiter) -> None:
         """It waits no more; its place is its own again."""
         self._gate_queue.leave(waiter)
-        if waiter.lent:
-            self._engine.lend(-waiter.lent)
-            waiter.lent = 0
+        if waiter.lends:
+            self._engine.lend(-1)
+            waiter.lends = False
 
     def _serve(self, key: str) -> None:
         """Let go whoever may go of those who wait for this slot."""
@@ -262,7 +274,7 @@ class Traffic:
                 self._awaits_pop[key] = None
                 self._engine.nudge()
                 return
-            if waiter.scheduled and waiter.lent and not self._engine.has_place:
+            if waiter.scheduled and waiter.lends and not self._engine.has_place:
                 self._awaits_pop[key] = None
                 return
             if not self.in_flight.begin(waiter.request, key, scheduled=waiter.scheduled):
@@ -326,14 +338,18 @@ class Traffic:
         return request
 
     def on_left(self, request: Request) -> None:
-        """The request is on its way back, or went another way: what it held before is free."""
+        """The request is on its way back, or went another way: its reservation ends."""
         promised = self.room.on_left(request)
         if promised is not None:
             self._rearm_family(promised)
-        robots = self._robots.pop(request, None)
-        if robots is not None:
-            self.governor.slot(robots, self.clock()).robots_count -= 1
-            self._rearm_family(robots)
+
+    def on_received(self, request: Request) -> None:
+        """The request has its answer: pages that wait for a robots.txt go on."""
+        if request in self._robots:
+            key, pages = self._robots.pop(request)
+            self._engine.lend(-pages)
+            self.governor.slot(key, self.clock()).robots_count -= 1
+            self._rearm_family(key)
 
     # Time
 
@@ -427,13 +443,14 @@ class Traffic:
         """Requests that a middleware replaced, or lost, hold nothing."""
         self.in_flight.sweep(self._engine.is_active)
         for request in [each for each in self._robots if not self._engine.is_active(each)]:
-            self.on_left(request)
+            self.on_received(request)
         for key in self.room.sweep():
             self._rearm_family(key)
 
     def on_closed(self) -> None:
         """The spider has closed."""
         self._timers.cancel()
+        self.in_flight.sweep(lambda request: False)
         if self._given_up:
             self._reporting.on_given_up(self._given_up)
 
@@ -458,7 +475,7 @@ class Traffic:
         engine, keys = self._engine, list(self._gate_queue)
         if not (keys or self.room.has_requests) or engine.is_starting or self.in_flight:
             return False
-        waiting = sum(max(1, waiter.lent) for key in keys for waiter in self._gate_queue.of(key))
+        waiting = len(self._gate_queue) + sum(pages for _, pages in self._robots.values())
         if engine.active_count != waiting or (not self.room.keeps and engine.may_pop):
             return False
         return self.room.is_parked and all(self.governor.is_parked(key, now) for key in keys)
