@@ -11,8 +11,9 @@ from .adapters.extension import AdaptiveThrottle
 from .adapters.middlewares import AdaptiveGate, AdaptiveRefusals
 from .adapters.queues.host_queue import HostQueue
 from .core.facts import Outcome
+from .version import VERSION
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "AdaptiveGate",

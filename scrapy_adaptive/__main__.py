@@ -1,4 +1,4 @@
-"""`python -m scrapy_adaptive`: shows what the settings of a crawl do, before it crawls."""
+"""`python -m scrapy_adaptive`, or `scrapy adaptive`: shows what settings do, before a crawl."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SCRAPYS = (
 """Settings of Scrapy's own that matter in a simulation of one site."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit status."""
-    return command.main(arguments, governor_of)
+def main(arguments: Sequence[str] | None = None, *, prog: str = "python -m scrapy_adaptive") -> int:
+    """Run the command, called by that name; returns its exit status."""
+    return command.main(arguments, governor_of, prog=prog)
 
 
 def governor_of(given: Mapping[str, str], chance: Callable[[], float]) -> Governor:

@@ -6,4 +6,3 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy_adaptive.AdaptiveRefusals": 585,
 }
 SCHEDULER_PRIORITY_QUEUE = "scrapy_adaptive.HostQueue"
-AUTOTHROTTLE_ENABLED = False

@@ -21,21 +21,21 @@ from scrapy.utils.asyncio import create_looping_call
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 
-from .errors import SettingsError, one_line_errors
+from .errors import one_line_errors
 from .queues.routing import Routing
 from .queues.waiting_room import provide
 from .refusal_rules import RefusalRules
 from .reporting import Parked, Reporting
 from .requeue import Requeue
-from .robots import CrawlDelays
-from .scrapy_internals import INTERACTIVE_COMMANDS, Engine, running_command
-from .settings import (
-    AdaptiveSettings,
-    autothrottle_is_on,
-    is_enabled,
-    read_settings,
+from .robots import CrawlDelays, RefusedRobots
+from .scrapy_internals import Engine, is_interactive, stop_autothrottle
+from .set_up import (
+    check_middlewares,
+    check_switched_off,
     refuse_half_a_set_up,
+    take_over_autothrottle,
 )
+from .settings import AdaptiveSettings, is_enabled, read_settings, unknown_names
 from .state_file import StateFile
 from .traffic import Traffic
 
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.crawler import Crawler
-    from scrapy.settings import BaseSettings
     from scrapy.utils.asyncio import AsyncioLoopingCall
     from twisted.internet.task import LoopingCall
     from typing_extensions import Self
@@ -63,9 +62,11 @@ class AdaptiveThrottle:
 
     def __init__(self, crawler: Crawler) -> None:
         if not is_enabled(crawler.settings):
+            check_switched_off(crawler.settings)
             raise NotConfigured
+        self._is_beside_autothrottle = take_over_autothrottle(crawler.settings)
         settings = read_settings(crawler.settings, crawler.spider)
-        _refuse_autothrottle(crawler.settings)
+        check_middlewares(crawler.settings)
         stats = crawler.stats
         fingerprinter = crawler.request_fingerprinter
         assert stats is not None
@@ -73,9 +74,10 @@ class AdaptiveThrottle:
         self._crawler = crawler
         self._settings = settings
         self._loops: list[LoopingCall | AsyncioLoopingCall] = []
-        is_interactive = running_command() in INTERACTIVE_COMMANDS
+        interactive = is_interactive()
         self.engine = Engine(crawler)
         self.crawl_delays = CrawlDelays(settings.robots_user_agent, settings.max_crawl_delay)
+        self.refused_robots = RefusedRobots(settings.robotstxt_refused)
         self._reporting = Reporting(stats, own_slots=settings.slot_limits, debug=settings.debug)
         self.traffic = Traffic(
             make_governor(settings),
@@ -86,7 +88,7 @@ class AdaptiveThrottle:
             page_of=fingerprinter.fingerprint,
             slot_rule=settings.slot,
             may_end_parked=settings.jobdir is not None,
-            is_interactive=is_interactive,
+            is_interactive=interactive,
         )
         self.routing = Routing(
             self.traffic,
@@ -103,7 +105,7 @@ class AdaptiveThrottle:
             stats,
             fingerprint=fingerprinter.fingerprint,
             max_refusals=settings.max_refusals,
-            is_interactive=is_interactive,
+            is_interactive=interactive,
         )
 
     @classmethod
@@ -126,23 +128,26 @@ class AdaptiveThrottle:
         return extension
 
     @classmethod
-    def of(cls, crawler: Crawler) -> AdaptiveThrottle:
-        """The extension of this crawler, for the middlewares.
+    def of(cls, crawler: Crawler, part: str = "another part of it") -> AdaptiveThrottle:
+        """The extension of this crawler, for the part of this name.
 
         Raises:
             NotConfigured: ADAPTIVE_ENABLED is False.
-            SettingsError: the middlewares are switched on without the extension.
+            SettingsError: the part is switched on without the extension.
         """
         extension = crawler.get_extension(AdaptiveThrottle)
         if extension is not None:
             return extension
         with one_line_errors():
-            refuse_half_a_set_up(crawler.settings)
+            refuse_half_a_set_up(crawler.settings, part)
         raise NotConfigured
 
     # Signals
 
     def _on_opened(self) -> None:
+        if self._is_beside_autothrottle:
+            stop_autothrottle(self._crawler)
+        self._reporting.log_start(self._settings, unknown_names(self._crawler.settings))
         self._reporting.know_neighbours(other.traffic.governor for other in _RUNNING)
         _RUNNING.add(self)
         self._repeat(self.traffic.tick, TICK)
@@ -191,14 +196,7 @@ class JoinsExtension:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Join the extension of this crawl."""
-        return cls(AdaptiveThrottle.of(crawler))
-
-
-def _refuse_autothrottle(settings: BaseSettings) -> None:
-    if autothrottle_is_on(settings):
-        raise SettingsError(
-            "AUTOTHROTTLE_ENABLED", True, "allowed is False, as two laws cannot own one delay"
-        )
+        return cls(AdaptiveThrottle.of(crawler, cls.__name__))
 
 
 def make_governor(

@@ -100,7 +100,12 @@ class AdaptiveRefusals(JoinsExtension):
         is_cached = "cached" in response.flags
         if not is_cached:
             self._traffic.in_flight.on_decoded(request, response)
-        return self._extension.requeue.on_way_back(request, is_answered=is_cached) or response
+        flight = self._traffic.in_flight.get(request)
+        again = self._extension.requeue.on_way_back(request, is_answered=is_cached)
+        is_refused = flight is not None and flight.outcome is Outcome.REFUSED and not is_cached
+        if again is None and is_refused and is_robots_txt(request):
+            return self._extension.refused_robots.answer(request, response)
+        return again or response
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         """Send a request back whose failure was not its own; others have seen the failure."""

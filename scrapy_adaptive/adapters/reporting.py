@@ -1,23 +1,31 @@
-"""What users watch: log lines, stats, the table at the end.
+"""What users watch while a crawl runs: log lines of what happens.
 
 Laws
 ----
+* The first line says that it is on, and which of the user's own settings hold the pace.
+* One line for each pause and recovery of a busy slot; ten such lines a minute in all, the rest
+  are counted in the next summary.
+* Each line says what happened, why, and what comes next, in units that people read.
 * One line per response with ADAPTIVE_DEBUG, in the spirit of AutoThrottle's.
-* One line at INFO for every trip, probe and recovery, whatever ADAPTIVE_DEBUG says.
-* Once per slot, which of the user's own settings holds its pace, if one does.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from scrapy_adaptive.core.breaker.breaker import Phase
 from scrapy_adaptive.core.facts import Event
+from scrapy_adaptive.version import VERSION
+
+from . import summary, units
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from scrapy import Request
     from scrapy.http import Response
@@ -27,24 +35,59 @@ if TYPE_CHECKING:
     from scrapy_adaptive.core.slot import Slot
 
     from .flight import Flight
+    from .settings import AdaptiveSettings
 
 logger = logging.getLogger("scrapy_adaptive")
 
 SURE_COUNT = 10
 """Answers in a row that one setting must have held back before it is said to hold the pace."""
 
-SUMMARY_SLOTS = 3
-"""Slots named in a summary line, the busiest first."""
+MOST_LINES = 10
+"""Lines on pauses and recoveries in `PERIOD` seconds."""
 
-TABLE_SLOTS = 20
-"""Slots in the table at the end, the busiest first."""
+PERIOD = 60.0
 
-_EVENT_LINES = {
-    Event.TRIPPED: "slot %(slot)s: paused for %(wait).3g s (%(why)s)",
-    Event.PROBE_REFUSED: "slot %(slot)s: still paused, for %(wait).3g s more (%(why)s)",
-    Event.RECOVERED: "slot %(slot)s: recovered (%(why)s)",
-    Event.BROKEN: "slot %(slot)s: %(request)s is a broken page (%(why)s)",
+BUSY_PAGES = 10
+"""Pages after which a slot is busy."""
+
+FEW_SLOTS = 10
+"""While a crawl has no more slots than this, each of them is busy."""
+
+LONG_WAIT = 30.0
+"""Seconds of a pause that goes on which are worth a line."""
+
+MOST_NAMED = 5
+"""Slots that one line names."""
+
+MOST_NOTICES = 10
+"""Lines of one kind that each slot could bring, in a crawl."""
+
+LINES = {
+    "paused": "slot %(slot)s: paused for %(wait)s after %(answer)s at %(rate)s; then one test "
+    "request decides",
+    "parked": "slot %(slot)s: asked to wait until %(until)s (%(answer)s); its requests are kept",
+    "still paused": "slot %(slot)s: paused for another %(wait)s, as the test request got "
+    "%(answer)s",
+    "recovered": "slot %(slot)s: recovered after %(wait)s; goes on at up to %(rate)s",
+    "broken": "slot %(slot)s: %(request)s is refused whatever the pace; RetryMiddleware decides",
+    "stopped": "whole crawl: paused, as too much is refused or fails at once (%(slots)s); it goes "
+    "on by itself",
+    "resumed": "whole crawl: goes on",
 }
+"""Lines of which a minute has `MOST_LINES`."""
+
+PHASES = {Phase.CLOSED: "crawling", Phase.OPEN: "paused", Phase.HALF_OPEN: "testing"}
+
+EVENTS = {
+    Event.ACCEPTED: "accepted",
+    Event.RECOVERED: "test request accepted",
+    Event.TRIPPED: "paused",
+    Event.LATE: "late refusal",
+    Event.PROBE_REFUSED: "test request refused",
+    Event.BROKEN: "broken page",
+    Event.LONE_FAILURE: "lone failure",
+}
+"""What an answer changed, in the line of each response."""
 
 
 class Parked(NamedTuple):
@@ -64,28 +107,57 @@ class Reporting:
         stats: Scrapy's stats of this crawl.
         own_slots: slots with limits of their own, in DOWNLOAD_SLOTS.
         debug: whether each response gets a line.
+        clock: monotonic seconds.
     """
 
     def __init__(
-        self, stats: StatsCollector, *, own_slots: Container[str] = (), debug: bool
+        self,
+        stats: StatsCollector,
+        *,
+        own_slots: Container[str] = (),
+        debug: bool,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stats = stats
         self._debug = debug
         self._own_slots = own_slots
+        self._clock = clock
         self._bounds: WeakKeyDictionary[Slot, tuple[str, int]] = WeakKeyDictionary()
+        self._bound_count = 0
         self._neighbours: list[Governor] = []
         self._shared: set[str] = set()
         """Slots that other crawlers use too, as the log has said."""
+        self._slots: set[str] = set()
+        """Names of slots, one more than `FEW_SLOTS` at most."""
+        self._told_at: deque[float] = deque(maxlen=MOST_LINES)
+        self._untold_count = 0
+        self._paused_at: dict[str, float] = {}
+        """Slots whose pause was told, and when it began."""
 
     def know_neighbours(self, governors: Iterable[Governor]) -> None:
         """Other crawlers of this process, each with a budget of its own."""
         self._neighbours = list(governors)
 
+    # Start
+
+    def log_start(self, settings: AdaptiveSettings, unknown_names: Sequence[str] = ()) -> None:
+        """The crawl begins: what is on, and what holds its pace from the start."""
+        logger.info("scrapy_adaptive %s is on: %s", VERSION, _outlook(settings))
+        if unknown_names:
+            logger.warning(
+                "%s: no such setting in scrapy_adaptive; taken to be another package's",
+                ", ".join(unknown_names),
+            )
+
     # Facts
 
     def on_new_slot(self, key: str) -> None:
         """Nothing was sent yet for this slot."""
-        if key not in self._shared and any(key in governor for governor in self._neighbours):
+        if len(self._slots) <= FEW_SLOTS:
+            self._slots.add(key)
+        if len(self._shared) >= MOST_NOTICES or key in self._shared:
+            return
+        if any(key in governor for governor in self._neighbours):
             self._shared.add(key)
             logger.warning(
                 "slot %s is used by another crawler of this process too: each has a budget of "
@@ -94,8 +166,8 @@ class Reporting:
             )
 
     def on_probe(self, key: str, request: Request) -> None:
-        """A probe leaves."""
-        logger.info("slot %s: probes with %s", key, request)
+        """A test request leaves."""
+        logger.debug("slot %s: test request %s", key, request)
 
     def on_handed_back(self) -> None:
         """A request waits in its queue, not at the gate."""
@@ -112,12 +184,14 @@ class Reporting:
         )
 
     def on_stopped(self, causes: Iterable[str]) -> None:
-        """The global breaker has opened."""
-        logger.info("global breaker: the whole crawl is stopped (trouble on %s)", ", ".join(causes))
+        """The whole crawl is paused."""
+        named = list(causes)
+        more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+        self._tell("stopped", slots=", ".join(named[:MOST_NAMED]) + more)
 
     def on_resumed(self) -> None:
-        """The global breaker has closed."""
-        logger.info("global breaker: the crawl goes on")
+        """The whole crawl goes on."""
+        self._tell("resumed")
 
     def on_decision(
         self,
@@ -130,27 +204,70 @@ class Reporting:
         """An answer was judged."""
         decision = flight.decision
         assert decision is not None
-        line = _EVENT_LINES.get(decision.event)
-        if line is not None:
-            details = {"slot": slot.key, "wait": decision.wait, "why": decision.why}
-            logger.info(line, {**details, "request": request})
+        if decision.event is not Event.ACCEPTED:
+            self._tell_event(slot, flight, request, response, now)
         if self._debug:
-            self._log_answer(slot, flight, response, now)
+            self._log_answer(slot, flight, response)
         if decision.event is Event.ACCEPTED:
             self._look_for_bound(slot, flight.latency or 0.0)
+
+    # Pauses
+
+    def _tell_event(
+        self, slot: Slot, flight: Flight, request: Request, response: Response | None, now: float
+    ) -> None:
+        """Tell a change of a busy slot; of others it is counted."""
+        decision = flight.decision
+        assert decision is not None
+        event, key = decision.event, slot.key
+        answer = "a failed download" if response is None else f"a {response.status}"
+        delay = decision.delay - decision.delay_change
+        before = units.rate(1.0 / delay if delay > 0 else float("inf"))
+        is_busy = slot.accepted_count >= BUSY_PAGES or len(self._slots) <= FEW_SLOTS
+        if event is Event.TRIPPED:
+            if slot.is_parked(now):
+                until = units.clock_time(slot.silent_until - now)
+                told = self._tell("parked", is_busy, slot=key, until=until, answer=answer)
+            else:
+                wait = units.duration(decision.wait)
+                told = self._tell(
+                    "paused", is_busy, slot=key, wait=wait, answer=answer, rate=before
+                )
+            if told:
+                self._paused_at[key] = now
+        elif event is Event.PROBE_REFUSED and decision.wait >= LONG_WAIT:
+            wait = units.duration(decision.wait)
+            self._tell("still paused", is_busy, slot=key, wait=wait, answer=answer)
+        elif event is Event.RECOVERED and key in self._paused_at:
+            wait = units.duration(now - self._paused_at.pop(key))
+            self._tell("recovered", slot=key, wait=wait, rate=units.rate(slot.rate))
+        elif event is Event.BROKEN:
+            self._tell("broken", is_busy, slot=key, request=request)
+
+    def _tell(self, name: str, is_busy: bool = True, **details: Any) -> bool:
+        """Log this line, or count it; returns whether it was logged."""
+        now = self._clock()
+        is_full = len(self._told_at) == MOST_LINES and now < self._told_at[0] + PERIOD
+        if is_full or not is_busy:
+            self._untold_count += 1
+            return False
+        self._told_at.append(now)
+        logger.info(LINES[name], {"event": name, **details})
+        return True
+
+    # The user's own bounds
 
     def _look_for_bound(self, slot: Slot, latency: float) -> None:
         """Once the same setting has held the slot's pace `SURE_COUNT` times in a row, say so."""
         last, count = self._bounds.get(slot, ("", 0))
-        if count >= SURE_COUNT:
+        if count >= SURE_COUNT or self._bound_count >= MOST_NOTICES:
             return
         bound = self._bound(slot, latency)
         count = count + 1 if bound == last else 1
         self._bounds[slot] = (bound, count if bound else 0)
         if bound and count == SURE_COUNT:
-            logger.info(
-                "slot %s: its pace is held by %s, not by what it can serve", slot.key, bound
-            )
+            self._bound_count += 1
+            logger.info("slot %s: its pace is held by %s, not by the site", slot.key, bound)
 
     def _bound(self, slot: Slot, latency: float) -> str:
         """The user's own setting that holds this slot's pace, if one does."""
@@ -160,21 +277,19 @@ class Reporting:
             name = "concurrency in DOWNLOAD_SLOTS" if own else "CONCURRENT_REQUESTS_PER_DOMAIN"
             return f"{name} = {limits.concurrency}"
         if slot.pace.bound == "crawl-delay":
-            return f"Crawl-delay = {slot.pace.crawl_delay:g} s in its robots.txt"
+            return f"Crawl-delay = {units.duration(slot.pace.crawl_delay)} in its robots.txt"
         if limits.floor and slot.delay <= limits.floor:
             name = "delay in DOWNLOAD_SLOTS" if own else "DOWNLOAD_DELAY"
             return f"{name} = {limits.floor:g} s"
         return ""
 
-    def _log_answer(
-        self, slot: Slot, flight: Flight, response: Response | None, now: float
-    ) -> None:
+    def _log_answer(self, slot: Slot, flight: Flight, response: Response | None) -> None:
         decision = flight.decision
         assert decision is not None
         logger.info(
             "slot: %(slot)s | in flight:%(in_flight)2d | delay:%(delay)5d ms (%(change)+d) | "
-            "latency:%(latency)5d ms | rate:%(rate)7.2f/s | ceiling:%(ceiling)7.2f/s | "
-            "tokens:%(tokens)5.2f | %(phase)s | %(status)s %(event)s: %(why)s",
+            "latency:%(latency)5d ms | rate:%(rate)7.2f/s | limit:%(limit)7.2f/s | "
+            "%(phase)s | %(status)s %(event)s: %(why)s",
             {
                 "slot": slot.key,
                 "in_flight": slot.in_flight,
@@ -182,92 +297,76 @@ class Reporting:
                 "change": decision.delay_change * 1000,
                 "latency": (flight.latency or 0.0) * 1000,
                 "rate": slot.rate,
-                "ceiling": slot.ceiling.rate,
-                "tokens": slot.pace.tokens(now),
-                "phase": slot.phase.value,
+                "limit": slot.ceiling.rate,
+                "phase": PHASES[slot.phase],
                 "status": response.status if response is not None else "no answer",
-                "event": decision.event.value,
-                "why": decision.why or f"bound by {slot.pace.bound}",
+                "event": EVENTS[decision.event],
+                "why": decision.why or f"pace set by {summary.source(slot)}",
             },
         )
 
     # Summaries
 
     def log_summary(self, governor: Governor, waiting: int, now: float) -> None:
-        """One line on what the busiest slots do."""
+        """One line on what the busiest slots do, and how much was not told."""
         counts = governor.counts
-        busiest = sorted(governor, key=lambda slot: -slot.accepted_count)[:SUMMARY_SLOTS]
-        slots = "; ".join(
-            f"{slot.key} {slot.accepted_count} pages, {slot.rate:.3g}/s, {slot.phase.value}"
-            for slot in busiest
-        )
+        untold, self._untold_count = self._untold_count, 0
         logger.info(
-            "adaptive: %d requests in flight, %d waiting, %d refusals, %d trips, %d slots (%s)",
+            "adaptive: %d requests in flight, %d waiting, %d refusals, %d pauses, %d slots (%s)%s",
             counts.in_flight,
             waiting,
             counts.refusals,
             counts.trips,
             len(governor),
-            slots or "none yet",
+            summary.busiest(governor, PHASES) or "none yet",
+            f"; {untold} pauses and recoveries not shown" if untold else "",
         )
 
     def log_parked(self, parked: Iterable[Parked]) -> None:
-        """Which slots are parked."""
-        for slot, seconds, waiting in parked:
-            until = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() + seconds))
-            logger.info(
-                "slot %s: parked until %s by its own word (%d requests wait)", slot, until, waiting
-            )
+        """Which slots asked for a long wait: one line for all of them."""
+        slots = sorted(parked, key=lambda each: -each.waiting)
+        if not slots:
+            return
+        named = [
+            f"{each.slot} until {units.clock_time(each.seconds)} ({each.waiting} requests)"
+            for each in slots[:MOST_NAMED]
+        ]
+        if len(slots) > MOST_NAMED:
+            named.append(f"and {len(slots) - MOST_NAMED} more")
+        logger.info(
+            "adaptive: %d requests wait, as their sites asked to wait: %s",
+            sum(each.waiting for each in slots),
+            ", ".join(named),
+        )
 
     def log_table(self, governor: Governor, now: float) -> None:
         """The table at the end of the crawl."""
-        slots = sorted(governor, key=lambda slot: -slot.accepted_count)
-        if not slots:
-            return
-        head = ("slot", "pages", "refusals", "again", "paused s", "delay s", "ceiling /s")
-        rows = [head, *(_row(slot, now) for slot in slots[:TABLE_SLOTS])]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if column == 0 else cell.rjust(width)
-                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in rows
-        ]
-        if len(slots) > TABLE_SLOTS:
-            lines.append(f"… and {len(slots) - TABLE_SLOTS} more slots")
-        logger.info("adaptive: what each slot came to\n%s", "\n".join(lines))
+        if len(governor):
+            logger.info("adaptive: per-site summary\n%s", summary.table(governor, now))
 
     def write_stats(self, governor: Governor, now: float) -> None:
         """Bring Scrapy's stats up to date."""
-        counts = governor.counts
-        values = {
-            "refusals": counts.refusals,
-            "failures": counts.failures,
-            "trips": counts.trips,
-            "global_trips": counts.global_trips,
-            "probes": counts.probes,
-            "broken_pages": counts.broken_pages,
-            "drained_tokens": round(counts.drained_tokens, 3),
-            "time_paused": round(governor.time_paused(now), 3),
-            "slots": len(governor),
-            "permits/granted": counts.granted,
-            "permits/measured": counts.measured,
-            "permits/ignored": counts.ignored,
-            "permits/dropped": counts.dropped,
-        }
-        for name, value in values.items():
+        for name, value in summary.stats(governor, now).items():
             self._stats.set_value(f"adaptive/{name}", value)
 
 
-def _row(slot: Slot, now: float) -> tuple[str, ...]:
-    learned = slot.ceiling.rate < float("inf")
+def _outlook(settings: AdaptiveSettings) -> str:
+    """What holds the pace of every site from the start: the user's own settings, or nothing."""
+    limits = settings.limits
+    found = "each site's pace is found from its answers"
+    values = {
+        "DOWNLOAD_DELAY": f"{limits.floor:g} s",
+        "CONCURRENT_REQUESTS_PER_DOMAIN": str(limits.concurrency),
+    }
+    held = [f"{name} = {values[name]}" for name in settings.binding]
+    if not held:
+        start = units.duration(limits.start_delay)
+        return f"{found}, beginning with one request each {start}" if limits.start_delay else found
+    allowed = f"{limits.concurrency} at a time"
+    if limits.floor:
+        allowed = f"one each {units.duration(limits.floor)}"
+    lines = "this setting" if len(held) == 1 else "these two settings"
     return (
-        slot.key,
-        str(slot.accepted_count),
-        str(slot.refused_count),
-        str(slot.again_count),
-        f"{slot.pause.seconds(now):.1f}",
-        f"{slot.delay:.3f}",
-        f"{slot.ceiling.rate:.2f}" if learned else "–",
+        f"{' and '.join(held)}, from your settings, allow each site no more requests than "
+        f"{allowed}; remove {lines}, and {found}"
     )

@@ -5,6 +5,7 @@ Laws
 * It is read from the decoded response itself, so that every supported Scrapy serves.
 * It holds for the host whose robots.txt said so, in whatever slot its requests are.
 * It is obeyed up to a maximum that the user sets; what is not a number is ignored.
+* A robots.txt that is refused to the end is read as the user says, and one line tells how.
 """
 
 from __future__ import annotations
@@ -16,11 +17,21 @@ from typing import TYPE_CHECKING
 from protego import Protego
 from scrapy.utils.httpobj import urlparse_cached
 
+from . import units
+
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
 logger = logging.getLogger(__name__)
+
+CRAWL, DISALLOW = READINGS = ("crawl", "disallow")
+"""What a robots.txt that is never served may mean: Scrapy's reading, and RFC 9309's."""
+
+NOTHING_ALLOWED = b"User-agent: *\nDisallow: /\n"
+
+MOST_TOLD = 10
+"""Hosts of which each may bring a line; in a broad crawl many have a Crawl-delay."""
 
 
 def is_robots_txt(request: Request) -> bool:
@@ -58,9 +69,40 @@ class CrawlDelays:
             return
         host = urlparse_cached(request).netloc
         self._delays[host] = min(float(asked), self._most)
-        logger.info(
-            "%s asks for a Crawl-delay of %g s: its requests are %g s apart",
-            host,
-            asked,
-            self._delays[host],
-        )
+        if len(self._delays) <= MOST_TOLD:
+            logger.info(
+                "%s asks for a Crawl-delay of %s: its requests are %s apart",
+                host,
+                units.duration(asked),
+                units.duration(self._delays[host]),
+            )
+
+
+class RefusedRobots:
+    """What is done where a host refuses its robots.txt to the end.
+
+    **Source**: RFC 9309 section 2.3.1.4: a crawler must assume complete disallow while robots.txt
+    cannot be reached because of a server error.
+    **Departs**: a 429 counts as a 503 does; and by default Scrapy's own reading stays.
+
+    Args:
+        reading: one of `READINGS`.
+    """
+
+    def __init__(self, reading: str) -> None:
+        self._reading = reading
+        self._told: set[str] = set()
+
+    def answer(self, request: Request, response: Response) -> Response:
+        """What RobotsTxtMiddleware is given in place of the refusal."""
+        host = urlparse_cached(request).netloc
+        if host not in self._told and len(self._told) < MOST_TOLD:
+            self._told.add(host)
+            logger.warning(
+                "%s refuses its robots.txt (%d): %s (ADAPTIVE_ROBOTSTXT_REFUSED = %r)",
+                host,
+                response.status,
+                "its pages are crawled" if self._reading == CRAWL else "its pages are not crawled",
+                self._reading,
+            )
+        return response if self._reading == CRAWL else response.replace(body=NOTHING_ALLOWED)

@@ -10,21 +10,26 @@ Laws
 
 from __future__ import annotations
 
-import inspect
+import asyncio
 import json
 import logging
 import shutil
+import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from scrapy import signals
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
+from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response
 from scrapy.pqueues import _path_safe
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
+from twisted.logger import globalLogBeginner
 
 from scrapy_adaptive.core.classes import normalised
 
@@ -266,13 +271,36 @@ def skip_damaged(queue: ScrapyPriorityQueue, held: int) -> int:
     lost += len(damaged)
     with suppress(Exception):  # it is damaged
         damaged.close()
-    path = Path(queue.key, f"{top}s" if is_start else str(top))
+    _removed(Path(queue.key, f"{top}s" if is_start else str(top)))
+    queue._update_curprio()
+    return lost
+
+
+def set_damaged_aside(
+    open_queue: Callable[[Sequence[int]], ScrapyPriorityQueue], folder: Path, priority: int
+) -> list[Path]:
+    """Rename the files of this priority that Scrapy's own queue cannot open; returns them.
+
+    A queue that skips what it cannot read, and says so, would replace this.
+    """
+    paths = [path for path in (folder / str(priority), folder / f"{priority}s") if path.exists()]
+    for suspects in [[], *([path] for path in paths), paths]:
+        kept = [path.rename(path.with_name(f"{path.name}.damaged")) for path in suspects]
+        with suppress(Exception):  # these were not all that is damaged
+            open_queue([priority]).close()
+            return kept
+        for path in kept:
+            path.rename(_removed(path.with_name(path.name.removesuffix(".damaged"))))
+    return []
+
+
+def _removed(path: Path) -> Path:
+    """The path, where nothing is any more."""
     if path.is_dir():
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-    queue._update_curprio()
-    return lost
+    return path
 
 
 def saved_queues(jobdir: str) -> Any:
@@ -292,13 +320,75 @@ def queue_path(key: str, host: str) -> str:
 
 
 def running_command() -> str | None:
-    """Name of the `scrapy` command that runs this process; None in a script.
+    """Name of the `scrapy` command that this process was started as; None in a script.
 
-    Scrapy tells its components nothing of the command, so the call stack is asked.
+    Scrapy tells its components nothing of the command; a public `crawler.settings["COMMAND"]`
+    would replace this. Scrapy takes the name out of `sys.argv`, so the words that the process
+    was started with are read. A script that calls `scrapy.cmdline.execute` is a script.
     """
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_globals.get("__name__") == "scrapy.cmdline" and "cmdname" in frame.f_locals:
-            return str(frame.f_locals["cmdname"])
-        frame = frame.f_back
-    return None
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    is_module = main is not None and main.name in ("scrapy.__main__", "scrapy.cmdline")
+    if not sys.argv or not (is_module or Path(sys.argv[0]).stem == "scrapy"):
+        return None
+    words = sys.orig_argv[-len(sys.argv) :]
+    return next((word for word in words if not word.startswith("-")), None)
+
+
+def is_interactive() -> bool:
+    """Whether a user waits for one answer, a refusal included: `scrapy shell`, for instance."""
+    return running_command() in INTERACTIVE_COMMANDS
+
+
+def forget_spider(crawler: Crawler) -> None:
+    """The engine could not open its spider, and need not close it.
+
+    Scrapy would log four errors of its own in closing what is half open. An engine that closes
+    only what it has opened would replace this.
+    """
+    if crawler.engine is not None:
+        crawler.engine.spider = None
+
+
+def stop_autothrottle(crawler: Crawler) -> None:
+    """AutoThrottle, where it is on beside us, sets no delay any more.
+
+    Extensions cannot be taken out of a crawl once they are made: a public
+    `crawler.disable_extension` would replace this.
+    """
+    autothrottle = crawler.get_extension(AutoThrottle)
+    if autothrottle is not None:
+        crawler.signals.disconnect(autothrottle._response_downloaded, signals.response_downloaded)
+
+
+def quieten(error: Exception) -> None:
+    """The log has said this error: where nobody catches it, it is not logged with a traceback too.
+
+    In a coroutine, asyncio is told that its task's error was looked at; the task fails as before.
+    A Deferred that the `scrapy` command drops (its reactor is not asyncio's) has no such way, so
+    there Twisted's report of this one error is left out of the log. A public way to end a crawl
+    with an error message, as `CloseSpider` ends one with a reason, would replace this.
+    """
+    with suppress(RuntimeError):  # no loop is running
+        task = asyncio.current_task()
+        if task is not None:
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+    if "scrapy.cmdline" in sys.modules:
+        logging.getLogger("twisted").addFilter(_Unreported(error))
+        # Scrapy never begins Twisted's own logging; until then it writes errors to stderr too.
+        globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)
+
+
+class _Unreported(logging.Filter):
+    """Keeps Twisted's report of one error out of the log: a headline, and the error itself."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error: Exception | None = error
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if self._error is None:
+            return True
+        if isinstance(record.exc_info, tuple) and record.exc_info[1] is self._error:
+            self._error = None
+            return False
+        return str(record.msg) != "Unhandled error in Deferred:"

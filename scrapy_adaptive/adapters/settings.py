@@ -1,13 +1,14 @@
-"""The only reader of Scrapy settings.
+"""Reads and checks all settings of a crawl; how its parts are switched on is `set_up.py`'s.
 
 Laws
 ----
 * One table names every setting, its default, what is allowed and what it means; the
   documentation is held against it by a test.
 * A bad value is refused with one error that names setting, value and what is allowed, before
-  any request is sent. A name nobody knows is refused too: a typo must not pass in silence.
-* Scrapy's own settings keep their meaning: DOWNLOAD_DELAY is a floor,
-  CONCURRENT_REQUESTS_PER_DOMAIN a cap, DOWNLOAD_SLOTS the same per slot.
+  any request is sent. A name that is nearly one of ours is refused too: a typo must not pass in
+  silence.
+* Scrapy's own settings keep their meaning: DOWNLOAD_DELAY is a floor, scattered if somebody set
+  its jitter, CONCURRENT_REQUESTS_PER_DOMAIN a cap, DOWNLOAD_SLOTS the same per slot.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.slots import CEILINGS
 
 from .errors import SettingsError
+from .robots import CRAWL, READINGS
 from .setting_types import (
     Classifier,
     SlotRule,
@@ -75,6 +77,7 @@ class AdaptiveSettings:
     global_cooldown: float
     global_rate: float
     max_crawl_delay: float
+    robotstxt_refused: str
     max_slots: int
     max_pause: float
     host_depth_discount: float
@@ -84,6 +87,8 @@ class AdaptiveSettings:
     log_interval: float
     limits: Limits
     slot_limits: Mapping[str, Limits]
+    binding: tuple[str, ...]
+    """Settings of Scrapy's that somebody set, and that hold every site's pace."""
     jobdir: str | None
     """The job's folder; None where the crawl is not saved."""
     has_http_cache: bool
@@ -98,6 +103,13 @@ class AdaptiveSettings:
         return Path(self.jobdir, STATE_FILE)
 
 
+PREFIX = "ADAPTIVE_"
+
+CLOSE = 0.75
+"""How alike two names are, from 0 to 1, of which one must be a typo of the other."""
+
+UNSAID = Limits().jitter
+
 STATE_FILE = "adaptive.json"
 """Name of that file in the job's folder."""
 
@@ -105,6 +117,7 @@ _SECONDS = "a number of seconds, 0 or more"
 _SOME_SECONDS = "a number of seconds, more than 0"
 _COUNT = "a whole number, 1 or more"
 _SWITCH = "True or False"
+_SHARE = "a share of the delay, 0 or more"
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("ADAPTIVE_ENABLED", True, _SWITCH, boolean, "Off: the add-on changes nothing."),
@@ -130,7 +143,7 @@ SETTINGS: tuple[Setting, ...] = (
         1,
         _COUNT,
         whole(1),
-        "Most tokens a slot may save up; 1 again after pain.",
+        "Most tokens a slot may save up; 1 again after a refusal.",
     ),
     Setting(
         "ADAPTIVE_REFUSAL_CODES",
@@ -151,7 +164,7 @@ SETTINGS: tuple[Setting, ...] = (
         0.5,
         "a number between 0 and 1, both excluded",
         number(0, above=True, below=1),
-        'Fraction of the rate kept on pain, where the ceiling is "aimd".',
+        'Fraction of the rate kept on a refusal, where the ceiling is "aimd".',
     ),
     Setting(
         "ADAPTIVE_MAX_REFUSALS",
@@ -179,21 +192,21 @@ SETTINGS: tuple[Setting, ...] = (
         5,
         _COUNT,
         whole(1),
-        "Distinct slots whose trips within the window stop the whole crawl.",
+        "Distinct slots that, paused within the window, stop the whole crawl.",
     ),
     Setting(
         "ADAPTIVE_GLOBAL_WINDOW",
         10.0,
         _SOME_SECONDS,
         number(0, above=True),
-        "Time within which they must trip.",
+        "Time within which they must be paused.",
     ),
     Setting(
         "ADAPTIVE_GLOBAL_COOLDOWN",
         5.0,
         _SECONDS,
         number(0),
-        "Silence of the whole crawl once nothing is in flight.",
+        "Pause of the whole crawl once nothing is in flight.",
     ),
     Setting(
         "ADAPTIVE_GLOBAL_RATE",
@@ -208,6 +221,13 @@ SETTINGS: tuple[Setting, ...] = (
         _SECONDS,
         number(0),
         "Most that a Crawl-delay in robots.txt may ask for.",
+    ),
+    Setting(
+        "ADAPTIVE_ROBOTSTXT_REFUSED",
+        CRAWL,
+        " or ".join(f'"{name}"' for name in READINGS),
+        one_of(READINGS),
+        "What a robots.txt means that its site refuses to the end.",
     ),
     Setting(
         "ADAPTIVE_MAX_SLOTS",
@@ -264,49 +284,51 @@ def is_enabled(settings: BaseSettings) -> bool:
     return bool(_read(settings, SETTINGS[0]))
 
 
-def autothrottle_is_on(settings: BaseSettings) -> bool:
-    """Whether Scrapy's own AutoThrottle would set the delay too."""
-    return settings.getbool("AUTOTHROTTLE_ENABLED")
+def is_set(settings: BaseSettings, name: str) -> bool:
+    """Whether somebody set this, beside Scrapy's defaults."""
+    return (settings.getpriority(name) or 0) > 0
 
 
-def own_priority_queue(settings: BaseSettings) -> Any:
-    """The SCHEDULER_PRIORITY_QUEUE that somebody chose; None where it is Scrapy's default."""
-    chosen = settings.getpriority("SCHEDULER_PRIORITY_QUEUE") or 0
-    return settings.get("SCHEDULER_PRIORITY_QUEUE") if chosen > 0 else None
-
-
-def fallback_priority_queue(settings: BaseSettings) -> Any:
-    """The queue class that HostQueue stands for while it is switched off.
+def read_fallback(settings: BaseSettings) -> type:
+    """ADAPTIVE_FALLBACK_PRIORITY_QUEUE, read while nothing else is.
 
     Raises:
         SettingsError: its value is not allowed.
     """
     named = {setting.name: setting for setting in SETTINGS}
-    return _read(settings, named["ADAPTIVE_FALLBACK_PRIORITY_QUEUE"])
+    found: type = _read(settings, named["ADAPTIVE_FALLBACK_PRIORITY_QUEUE"])
+    return found
 
 
-def refuse_half_a_set_up(settings: BaseSettings) -> None:
-    """Middlewares or queue are switched on, and the extension is not.
+def unknown_names(settings: BaseSettings) -> list[str]:
+    """Names that begin as ours do, and are none of ours: another package's, it seems.
 
     Raises:
-        SettingsError: unless ADAPTIVE_ENABLED is False.
+        SettingsError: one is so close to one of ours that this must be meant.
     """
-    if is_enabled(settings):
-        raise SettingsError(
-            "EXTENSIONS",
-            dict(settings.getdict("EXTENSIONS")),
-            "scrapy_adaptive.AdaptiveThrottle must be one of them: its middlewares or its queue "
-            "are on",
-        )
+    known = {setting.name.removeprefix(PREFIX) for setting in SETTINGS}
+    unknown = []
+    for name in settings:
+        if not isinstance(name, str) or not name.startswith(PREFIX):
+            continue
+        own = name.removeprefix(PREFIX)
+        if own in known:
+            continue
+        near = difflib.get_close_matches(own, known, n=1, cutoff=CLOSE)
+        if near:
+            allowed = f"no such setting; is {PREFIX}{near[0]} meant?"
+            raise SettingsError(name, settings.get(name), allowed)
+        unknown.append(name)
+    return unknown
 
 
 def read_settings(settings: BaseSettings, spider: Spider | None = None) -> AdaptiveSettings:
     """Everything the crawl is told, checked.
 
     Raises:
-        SettingsError: a value is not allowed, or a name is unknown.
+        SettingsError: a value is not allowed, or a name is nearly one of ours.
     """
-    _refuse_unknown(settings)
+    unknown_names(settings)
     values = {
         setting.name.removeprefix("ADAPTIVE_").lower(): _read(settings, setting)
         for setting in SETTINGS
@@ -318,19 +340,11 @@ def read_settings(settings: BaseSettings, spider: Spider | None = None) -> Adapt
         **values,
         limits=limits,
         slot_limits=_slot_limits(settings, limits),
+        binding=_binding(settings, limits),
         jobdir=settings.get("JOBDIR") or None,
         has_http_cache=settings.getbool("HTTPCACHE_ENABLED"),
         robots_user_agent=str(user_agent) if obeys_robots else None,
     )
-
-
-def _refuse_unknown(settings: BaseSettings) -> None:
-    known = [setting.name for setting in SETTINGS]
-    for name in settings:
-        if isinstance(name, str) and name.startswith("ADAPTIVE_") and name not in known:
-            near = difflib.get_close_matches(name, known, n=1) or known
-            allowed = f"no such setting; known is {', '.join(near)}"
-            raise SettingsError(name, settings.get(name), allowed)
 
 
 def _read(settings: BaseSettings, setting: Setting) -> Any:
@@ -366,10 +380,47 @@ def _limits(settings: BaseSettings, spider: Spider | None, values: Mapping[str, 
         backoff_ratio=values["backoff_ratio"],
         floor=max(delay, _checked("download_delay of the spider", own_delay, number(0), _SECONDS)),
         max_pause=values["max_pause"],
+        jitter=_jitter(settings),
         concurrency=min(
             cap, _checked("max_concurrent_requests of the spider", own_cap, whole(1), _COUNT)
         ),
     )
+
+
+def _binding(settings: BaseSettings, limits: Limits) -> tuple[str, ...]:
+    holds = {
+        "DOWNLOAD_DELAY": limits.floor > 0,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": limits.concurrency < Limits().concurrency,
+    }
+    return tuple(name for name, does in holds.items() if does and is_set(settings, name))
+
+
+def _jitter(settings: BaseSettings) -> float:
+    """Share by which DOWNLOAD_DELAY is to be scattered; below 0 where nobody said so.
+
+    Of the two names the one of higher priority counts, the newer one of equal ones, as in Scrapy.
+    """
+    new, old = "DOWNLOAD_DELAY_JITTER", "RANDOMIZE_DOWNLOAD_DELAY"
+    if is_set(settings, old) and (settings.getpriority(old) or 0) > (
+        settings.getpriority(new) or 0
+    ):
+        return _randomized(_checked(old, settings.get(old), boolean, _SWITCH))
+    if not is_set(settings, new):
+        return UNSAID
+    return float(_checked(new, settings.get(new), number(0), _SHARE))
+
+
+def _slot_jitter(own: Mapping[str, Any], where: str, default: float) -> float:
+    if "jitter" in own:
+        return float(_checked(f"{where}['jitter']", own["jitter"], number(0), _SHARE))
+    if "randomize_delay" in own:
+        return _randomized(bool(own["randomize_delay"]))
+    return default
+
+
+def _randomized(is_on: bool) -> float:
+    """What Scrapy makes of a jitter that is only switched on or off."""
+    return 0.5 if is_on else 0.0
 
 
 def _slot_limits(settings: BaseSettings, limits: Limits) -> dict[str, Limits]:
@@ -383,6 +434,7 @@ def _slot_limits(settings: BaseSettings, limits: Limits) -> dict[str, Limits]:
         slots[key] = replace(
             limits,
             floor=_checked(f"{where}['delay']", floor, number(0), _SECONDS),
+            jitter=_slot_jitter(own, where, limits.jitter),
             concurrency=_checked(f"{where}['concurrency']", concurrency, whole(1), _COUNT),
         )
     return slots

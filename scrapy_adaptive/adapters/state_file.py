@@ -14,6 +14,8 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.core.facts import Learned
+
+from . import units
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor
@@ -69,9 +73,9 @@ class StateFile:
             governor.recall({key: learned for key, (_, learned) in self._known.items()})
             age = wall - min(at for at, _ in self._known.values())
             logger.info(
-                "%d slots begin with what was learned up to %.1f hours ago (%s)",
+                "%d slots begin with what was learned up to %s ago (%s)",
                 len(self._known),
-                age / 3600.0,
+                units.duration(age),
                 self._path,
             )
         for key, until in saved["paused_until"].items():
@@ -96,19 +100,37 @@ class StateFile:
             for key, found in governor.learned.items()
         }
         text = json.dumps({"version": VERSION, "paused_until": pauses, "learned": learned})
-        fresh = self._path.with_suffix(".tmp")
         try:
-            fresh.write_text(text, encoding="utf-8")
-            fresh.replace(self._path)
+            _replace(self._path, text)
         except OSError as error:
             logger.warning("%s is not written: %s", self._path, error)
-            with suppress(OSError):
-                fresh.unlink()
 
     def _learned_at(self, key: str, learned: Learned, wall: float) -> float:
         """When this was learned: a guess that nobody used does not get younger."""
         at, known = self._known.get(key, (wall, None))
         return at if known == learned else wall
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write the file whole or not at all, by way of a new file beside it that is nobody's."""
+    number, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=".tmp", dir=path.parent)
+    fresh = Path(name)
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(text)
+        fresh.chmod(path.stat().st_mode if path.exists() else 0o666 & ~_umask())
+        fresh.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            fresh.unlink()
+        raise
+
+
+def _umask() -> int:
+    """What new files are not allowed; it can only be read by setting it."""
+    found = os.umask(0o077)
+    os.umask(found)
+    return found
 
 
 def _to_json(value: float) -> float | None:

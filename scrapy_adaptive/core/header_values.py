@@ -22,6 +22,7 @@ MIN_EPOCH_MS = 1e11  # as milliseconds the year 1973, as seconds the year 5138
 MAX_NUMBER = 1e15  # RFC 9651: an integer has at most 15 digits
 
 _NUMBER = re.compile(rb"[0-9]+(\.[0-9]+)?")
+_LIST = re.compile(rb"(?<![A-Za-z])[ \t]*,[ \t]*")  # a comma, but not that of "Mon, 01 Jan"
 _HTTP_DATE = re.compile(
     r"[A-Z][a-z]{2}, \d\d? [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d (GMT|UTC|[+-]\d{4})"
     r"|[A-Z][a-z]{5,8}, \d\d-[A-Z][a-z]{2}-\d\d \d\d:\d\d:\d\d GMT"  # RFC 850
@@ -55,10 +56,21 @@ def read_retry_after(value: bytes, *, now: float) -> float:
     """Read how long to be silent: seconds, or until a date; a date gone by is no wait.
 
     **Departs** from RFC 9110 by reading decimals and ISO dates too: what is plainly meant counts.
+    So does a list, into which a proxy joins two headers of one name (RFC 9110 section 5.3): its
+    longest wait.
 
     >>> read_retry_after(b"Thu, 01 Jan 1970 00:02:00 GMT", now=30.0)
     90.0
+    >>> read_retry_after(b"5, 10", now=0.0)
+    10.0
     """
+    parts = _LIST.split(value)
+    if len(parts) > 1:
+        return max(_read_wait(part, now=now) for part in parts)
+    return _read_wait(value, now=now)
+
+
+def _read_wait(value: bytes, *, now: float) -> float:
     if _NUMBER.fullmatch(value):
         return _plausible(read_number(value))
     return _until(read_instant(value), now)

@@ -116,6 +116,8 @@ def parse_hints(headers: HeaderValues, *, unix_now: float) -> Hints:
 
     >>> parse_hints({"retry-after": [b"120", b"soon"]}, unix_now=0.0)
     Hints(retry_after=120.0, quotas=(), ignored=('retry-after',))
+    >>> parse_hints({"retry-after": [b"5, 10"]}, unix_now=0.0).retry_after
+    10.0
     >>> fields = {"ratelimit-policy": [b'"burst";q=100;w=60'], "ratelimit": [b'"burst";r=0;t=30']}
     >>> hints = parse_hints(fields, unix_now=0.0)
     >>> hints.quotas

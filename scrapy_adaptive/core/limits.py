@@ -31,6 +31,9 @@ class Limits:
     """Fraction of the rate kept on pain, in (0, 1)."""
     floor: float = 0.0
     """Least seconds between sends, >= 0: DOWNLOAD_DELAY or the slot's own delay."""
+    jitter: float = -1.0
+    """Share of the floor by which the user wants gaps to be scattered, to both sides, where nothing
+    but the floor holds the pace; below 0 the user said nothing of it."""
     concurrency: int = 8
     """Most requests in flight, >= 1."""
     max_pause: float = 3600.0

@@ -4,6 +4,8 @@ Laws
 ----
 * `delay = max(latency delay, 1 / ceiling, floors, quota)`; the bucket turns it into instants.
 * A promise of a place counts against the bucket as a send does.
+* Where the user's own delay alone holds the pace, gaps are scattered as the user asked, and are
+  never shorter than what the site asks for or what was learned.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class Pace:
         "_ceiling",
         "_limits",
         "_promised_at",
+        "_scatter",
         "crawl_delay",
         "latency_delay",
         "quotas",
@@ -55,6 +58,8 @@ class Pace:
         self._ceiling = ceiling
         self._bucket = TokenBucket(limits.burst, now)
         self._promised_at = -NEVER
+        self._scatter = 1.0
+        """Length of the present gap, as a share of the user's own delay."""
 
     # Questions
 
@@ -67,6 +72,19 @@ class Pace:
     def delay(self) -> float:
         """Least seconds between two sends."""
         return max(self.latency_delay, 1.0 / self._ceiling.rate, self.floor, self.quotas.delay)
+
+    @property
+    def _gap(self) -> float:
+        """Seconds between the last send and the next: the delay, or what chance makes of it."""
+        delay = self.delay
+        if not self._is_scattered(delay):
+            return delay
+        asked = max(1.0 / self._ceiling.rate, self.crawl_delay, self.quotas.delay)
+        return max(asked, delay * self._scatter)
+
+    def _is_scattered(self, delay: float) -> bool:
+        """Whether the user's own delay holds the pace, and the user said how to scatter it."""
+        return self._limits.jitter >= 0.0 and delay <= self._limits.floor
 
     @property
     def rate(self) -> float:
@@ -102,7 +120,7 @@ class Pace:
 
     def ready_at(self) -> float:
         """The instant from which one request may leave."""
-        return self._bucket.ready_at(self.delay)
+        return self._bucket.ready_at(self._gap)
 
     def room_at(self, promised: int, lead: float = 0.0) -> float:
         """The instant from which one more may set out beside so many with a promise.
@@ -112,7 +130,7 @@ class Pace:
         """
         delay = self.delay
         if not promised:
-            return self._bucket.ready_at(delay) - lead
+            return self._bucket.ready_at(self._gap) - lead
         apart = self._promised_at + delay * (1.0 + JITTER_RATIO)
         return min(apart, self._bucket.ready_at(delay, 1 + promised) - lead)
 
@@ -128,9 +146,12 @@ class Pace:
         Raises:
             ValueError: no token is there yet.
         """
-        delay = self.delay
-        is_paced = now <= self._bucket.ready_at(delay) + max(ON_TIME * delay, LAG)
-        self._bucket.take(now, delay, chance)
+        delay, gap = self.delay, self._gap
+        is_paced = now <= self._bucket.ready_at(gap) + max(ON_TIME * delay, LAG)
+        is_scattered = self._is_scattered(delay)
+        self._bucket.take(now, gap, 0.0 if is_scattered else chance)
+        if is_scattered:
+            self._scatter = max(0.0, 1.0 + self._limits.jitter * (2.0 * chance - 1.0))
         self._ceiling.on_sent(now, delay)
         self.quotas.on_sent()
         return is_paced

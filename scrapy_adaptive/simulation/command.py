@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import random
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 MakeGovernor: TypeAlias = "Callable[[Mapping[str, str], Callable[[], float]], Governor]"
 """Makes a governor of settings, as strings, and of chance; ValueError tells what is wrong."""
 
+CLOSED_PIPE = 141
+"""Exit status of a command whose reader has gone: 128 and the number of SIGPIPE."""
+
 DESCRIPTION = "Crawl a model of a server in virtual time, as fast as the settings and it allow."
 
 
@@ -37,16 +42,15 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see --help)\n")
 
 
-def main(arguments: Sequence[str] | None, make_governor: MakeGovernor) -> int:
+def main(arguments: Sequence[str] | None, make_governor: MakeGovernor, *, prog: str) -> int:
     """Run the command; returns its exit status.
 
     Args:
         arguments: the words after the program's name; None: those of the process.
         make_governor: makes what paces the crawl.
+        prog: the program's name, as its user typed it.
     """
-    parser = OneLineParser(
-        prog="python -m scrapy_adaptive", description="Adaptive politeness for Scrapy."
-    )
+    parser = OneLineParser(prog=prog, description="Adaptive politeness for Scrapy.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     simulate = commands.add_parser(
         "simulate",
@@ -58,9 +62,20 @@ def main(arguments: Sequence[str] | None, make_governor: MakeGovernor) -> int:
     _add_arguments(simulate)
     given = parser.parse_args(arguments)
     try:
-        print(_run(given, make_governor))
+        told = _run(given, make_governor)
     except (ValueError, OSError) as error:
         simulate.error(str(error))
+    return _print(told)
+
+
+def _print(text: str) -> int:
+    """Print; returns the exit status, as that of `cat` where the reader has gone (`| head`)."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # Python would flush once more at its end, and complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
     return 0
 
 

@@ -166,8 +166,9 @@ class _Reader:
             self._refuse(modifier, f"a model with a limit, and {self._model.name} has none")
         if name == "step":
             factor, at = self._pair(modifier, value, "@")
-            if not factor > 0:
-                self._refuse(modifier, "step=FACTOR@SECONDS with FACTOR more than 0")
+            if not 0 < factor <= MOST:
+                allowed = f"step=FACTOR@SECONDS with FACTOR more than 0, {MOST:g} at most"
+                self._refuse(modifier, allowed)
             self._changes.rates.append(lambda rate: stepped(rate, factor, at))
         elif name == "sine":
             share = self._share(modifier, value)

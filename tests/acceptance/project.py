@@ -48,10 +48,14 @@ class Project:
 
     def scrapy(self, *arguments: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
         """Run `scrapy` in it; standard output and error come as one text."""
+        return self.python("-m", "scrapy", *arguments, timeout=timeout)
+
+    def python(self, *arguments: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
+        """Run `python` in it; standard output and error come as one text."""
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "BROWSER": "true"}
         environment.pop("SCRAPY_SETTINGS_MODULE", None)
         return subprocess.run(
-            [sys.executable, "-m", "scrapy", *arguments],
+            [sys.executable, *arguments],
             cwd=self.folder,
             env=environment,
             stdin=subprocess.DEVNULL,

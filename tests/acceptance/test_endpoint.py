@@ -65,7 +65,7 @@ def assert_permits_balance(done: Crawl) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.DownloaderAwarePriorityQueue"}],
+    [{}, {"SCHEDULER_PRIORITY_QUEUE": "tests.own_queue.OwnQueue"}],
     ids=["host queue", "another queue"],
 )
 def test_the_other_pages_of_a_limited_class_keep_their_speed(

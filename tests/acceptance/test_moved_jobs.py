@@ -36,11 +36,9 @@ QUICK = {"ADAPTIVE_START_DELAY": 0.05, "ADAPTIVE_TARGET_CONCURRENCY": 8, "RETRY_
 RUNS: Mapping[str, dict[str, Any]] = {
     "default": {"adaptive": False},
     "ours": {"settings": {}},
-    "kept": {
-        "settings": {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.DownloaderAwarePriorityQueue"}
-    },
+    "kept": {"settings": {"SCHEDULER_PRIORITY_QUEUE": "tests.own_queue.OwnQueue"}},
 }
-"""Scrapy alone; the add-on; the add-on with the default queue kept by the user."""
+"""Scrapy alone; the add-on; the add-on with a queue of the user's own kept."""
 
 PLAIN = "scrapy.pqueues.ScrapyPriorityQueue"
 

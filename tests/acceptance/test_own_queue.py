@@ -15,13 +15,13 @@ from tests.servers.nginx import Nginx, limit_req
 from tests.servers.origin import Answer, Origin, Visit, refusal
 from tests.spiders import UrlsSpider
 
-QUEUES = ["scrapy.pqueues.DownloaderAwarePriorityQueue", "scrapy.pqueues.ScrapyPriorityQueue"]
+QUEUES = ["tests.own_queue.OwnQueue", "scrapy.pqueues.ScrapyPriorityQueue"]
 PAGES = 60
 
 pytestmark = pytest.mark.parametrize("queue", QUEUES)
 
 
-def test_a_queue_of_the_users_own_is_kept_and_the_log_says_what_is_lost(
+def test_a_queue_of_the_users_own_is_kept_and_a_warning_says_what_it_costs(
     queue: str, crawl: Crawler, nginx: Callable[..., Nginx]
 ) -> None:
     """And a limited site is crawled whole, in silence after each refusal."""
@@ -34,7 +34,7 @@ def test_a_queue_of_the_users_own_is_kept_and_the_log_says_what_is_lost(
     }
     done = crawl(UrlsSpider, settings, arguments={"urls": site.page_urls()})
     assert sorted(done.urls) == sorted(site.page_urls())
-    assert done.log.count(f"SCHEDULER_PRIORITY_QUEUE = '{queue}' is kept") == 1
+    assert done.log.count(f"WARNING: SCHEDULER_PRIORITY_QUEUE = '{queue}' is kept") == 1
     assert "adaptive/handed_back" not in done.stats
     assert rude(site.hits(), done) == []
 

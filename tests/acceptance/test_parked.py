@@ -75,7 +75,7 @@ def assert_closed_parked(done: Crawl, site: Origin, *, waiting: int, seconds: fl
     """With every page of the others; the log names the slot, its instant and who waits."""
     assert done.stats["finish_reason"] == "adaptive_parked"
     line, count = re.findall(
-        rf"slot {PARKED}: parked until (\S+ \S+) by its own word \((\d+) requests wait\)", done.log
+        rf"their sites asked to wait: {PARKED} until (\S+ \S+) \((\d+) requests\)", done.log
     )[-1]
     until = time.mktime(time.strptime(line, "%Y-%m-%d %H:%M:%S"))
     told_until = last_refusal(hits_at(site, PARKED)).end + seconds
@@ -106,7 +106,7 @@ def test_a_job_of_which_only_a_parked_host_is_left_ends_and_goes_on_after_its_in
     early = crawl(UrlsSpider, SETTINGS, **options)
     assert early.stats["finish_reason"] == "adaptive_parked"
     assert early.items == []
-    assert f"slot {PARKED}: parked until" in early.log
+    assert f"their sites asked to wait: {PARKED} until" in early.log
     assert early.ended_at < told_until, "this machine is too slow for the test"
     assert hits_at(site, PARKED) == refused
 
@@ -140,7 +140,7 @@ def test_a_job_does_not_sit_through_a_quota_that_is_spent_for_hours(
         done = crawl(UrlsSpider, settings, **options)
         assert done.stats["finish_reason"] == "adaptive_parked"
         assert len(done.items) == items
-        assert re.search(rf"slot {PARKED}: parked until .* \({PAGES - 1} requests wait\)", done.log)
+        assert re.search(rf"asked to wait: {PARKED} until .* \({PAGES - 1} requests\)", done.log)
     assert len(hits_at(site, PARKED)) == 1
 
 
@@ -169,7 +169,7 @@ def test_a_crawl_without_a_job_waits_for_a_parked_host_and_says_so_each_interval
     assert refused.status == 429
     assert rest[0].start >= refused.end + 4
     assert all(hit.start < refused.end + 4 for host in OTHERS for hit in hits_at(site, host))
-    said = re.findall(rf"slot {PARKED}: parked until .* \({PAGES} requests wait\)", done.log)
+    said = re.findall(rf"asked to wait: {PARKED} until .* \({PAGES} requests\)", done.log)
     assert 2 <= len(said) <= 5
 
 
@@ -197,7 +197,7 @@ def test_a_job_does_not_sit_through_the_pause_of_a_host_for_its_images(
     assert done.stats["finish_reason"] == "adaptive_parked"
     assert len(done.urls) == len(OTHERS) * PAGES
     assert {hit.status for hit in hits_at(site, PARKED)} == {429}
-    assert f"slot {PARKED}: parked until" in done.log
+    assert f"their sites asked to wait: {PARKED} until" in done.log
 
 
 @pytest.mark.parametrize("reactor", ["asyncio", "none"])

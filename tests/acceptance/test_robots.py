@@ -130,3 +130,21 @@ def test_crawl_delay_is_obeyed_from_a_cached_robots_txt(
     pages = site.hits()[2:]
     assert of_robots(pages) == []
     assert_apart(pages, DELAY)
+
+
+@pytest.mark.parametrize("reading", ["crawl", "disallow"])
+def test_a_robots_txt_refused_to_the_end_means_what_the_user_says(
+    reading: str, origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """Scrapy's reading, or RFC 9309's; one warning tells of it, either way."""
+    site = origin(robots_refused(100, retry_after=0))
+    urls = [f"{site.url}/{n}" for n in range(5)]
+    settings = {**SETTINGS, "ADAPTIVE_ROBOTSTXT_REFUSED": reading}
+    done = crawl(UrlsSpider, settings, arguments={"urls": urls}, timeout=30)
+    assert len(of_robots(site.hits())) == 3
+    assert len(of_pages(site.hits())) == (len(urls) if reading == "crawl" else 0)
+    assert sorted(done.urls) == (urls if reading == "crawl" else [])
+    warnings = [line for line in done.log.splitlines() if "WARNING" in line]
+    (warning,) = [line for line in warnings if "refuses its robots.txt (429)" in line]
+    crawled = "its pages are crawled" if reading == "crawl" else "its pages are not crawled"
+    assert f"{crawled} (ADAPTIVE_ROBOTSTXT_REFUSED = {reading!r})" in warning

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from scrapy_adaptive.adapters import units
 from tests.crawling import Crawl, Crawler
 from tests.servers.origin import Answer, Origin, Visit, refusal, robots_txt
 from tests.spiders import UrlsSpider
@@ -23,30 +24,33 @@ TOLD = 1.0
 
 NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
 
+RATE = r"[\d.]+/(?:s|min|h)"
+
 ANSWER_LINE = re.compile(
     r"INFO: slot: (?P<slot>\S+) \| in flight:(?P<in_flight> *\d+) \| "
     r"delay:(?P<delay> *\d+) ms \((?P<change>[+-]\d+)\) \| latency:(?P<latency> *\d+) ms \| "
-    rf"rate:(?P<rate> *{NUMBER})/s \| ceiling:(?P<ceiling> *(?:inf|{NUMBER}))/s \| "
-    rf"tokens:(?P<tokens> *{NUMBER}) \| (?P<phase>[a-z][a-z -]*) \| "
+    rf"rate:(?P<rate> *{NUMBER})/s \| limit:(?P<limit> *(?:inf|{NUMBER}))/s \| "
+    r"(?P<phase>[a-z]+) \| "
     r"(?P<status>\d+) (?P<event>[a-z ]+): (?P<why>.+)$",
     re.MULTILINE,
 )
 
 STORY = (
-    rf"slot 127\.0\.0\.1: paused for 1(\.\d+)? s \(refused at {NUMBER}/s, {NUMBER}/s from here\)",
-    r"global breaker: the whole crawl is stopped \(trouble on 127\.0\.0\.1\)",
-    r"global breaker: the crawl goes on",
-    r"slot 127\.0\.0\.1: probes with <GET http://127\.0\.0\.1:\d+/\d+>",
-    rf"slot 127\.0\.0\.1: recovered \({NUMBER}/s from here\)",
+    r"scrapy_adaptive \S+ is on: each site's pace is found .+ one request each 0\.05 s",
+    rf"slot 127\.0\.0\.1: paused for 1(\.\d+)? s after a 429 at {RATE}; then one test request .+",
+    r"whole crawl: paused, as too much is refused .+ \(127\.0\.0\.1\); it goes on by itself",
+    r"whole crawl: goes on",
+    rf"slot 127\.0\.0\.1: recovered after [\d.]+ s; goes on at up to {RATE}",
 )
-"""A trip and its end, line by line."""
+"""A crawl with one pause, line by line."""
 
 SUMMARY_LINE = re.compile(
-    r"INFO: adaptive: \d+ requests in flight, \d+ waiting, \d+ refusals, \d+ trips, 1 slots "
-    rf"\(127\.0\.0\.1 \d+ pages, {NUMBER}/s, [a-z -]+\)"
+    r"INFO: adaptive: \d+ requests in flight, \d+ waiting, \d+ refusals, \d+ pauses, 1 slots "
+    rf"\(127\.0\.0\.1 \d+ pages, {RATE}, (?:crawling|paused|testing)\)$",
+    re.MULTILINE,
 )
 
-COLUMNS = ["slot", "pages", "refusals", "again", "paused s", "delay s", "ceiling /s"]
+COLUMNS = ["slot", "pages", "refused", "requeued", "paused", "delay", "pace limit", "from"]
 
 QUICK, SLOW, OWN_DELAY, OWN_CONCURRENCY, CRAWL_DELAY, FREE = (f"127.1.0.{n}" for n in range(1, 7))
 
@@ -153,53 +157,56 @@ def test_every_answer_has_one_line_with_all_its_fields(
 
 
 def test_the_line_of_a_refusal_tells_what_it_changed(lines: list[re.Match[str]]) -> None:
-    """The delay rises, the tokens are gone, a ceiling is known from here, and why."""
+    """The delay rises, a limit is known from here, and why."""
     (at,) = (n for n, line in enumerate(lines) if line["status"] == "429")
     line = lines[at]
-    assert (line["phase"], line["event"]) == ("open", "tripped")
+    assert (line["phase"], line["event"]) == ("paused", "paused")
     assert re.fullmatch(rf"refused at {NUMBER}/s, {NUMBER}/s from here", line["why"])
     assert int(line["change"]) > 0
-    assert float(line["tokens"]) == 0
-    assert {float(before["ceiling"]) for before in lines[:at]} == {float("inf")}
-    assert float(line["ceiling"]) < float("inf")
+    assert {float(before["limit"]) for before in lines[:at]} == {float("inf")}
+    assert float(line["limit"]) < float("inf")
     assert int(line["delay"]) == pytest.approx(1000 / float(line["rate"]), abs=1.5)
 
 
 def test_the_line_of_an_acceptance_tells_what_binds_the_pace(lines: list[re.Match[str]]) -> None:
-    """The latency law before the trip, the ceiling after the probe."""
+    """Latency before the pause, what was learned after it."""
     events = [line["event"] for line in lines]
-    trip, probe = events.index("tripped"), events.index("probe accepted")
+    trip, probe = events.index("paused"), events.index("test request accepted")
     before, after = lines[:trip], lines[probe + 1 :]
     assert {line["event"] for line in (*before, *after)} == {"accepted"}
-    assert {line["phase"] for line in (*before, *after)} == {"closed"}
-    assert {line["why"] for line in before} == {"bound by latency"}
-    assert "bound by ceiling" in {line["why"] for line in after}
+    assert {line["phase"] for line in (*before, *after)} == {"crawling"}
+    assert {line["why"] for line in before} == {"pace set by latency"}
+    assert "pace set by learned" in {line["why"] for line in after}
 
 
-def test_a_trip_is_told_from_its_pause_to_its_recovery(watched: Watched) -> None:
-    """Each line once, in that order: slot, global breaker, probe, recovery."""
+def test_a_crawl_is_told_from_its_start_to_its_recovery(watched: Watched) -> None:
+    """Each line once, in that order: what is on, pause, whole crawl, recovery."""
     found = [list(re.finditer(f"INFO: {line}$", watched.done.log, re.M)) for line in STORY]
     assert [len(hits) for hits in found] == [1] * len(STORY)
     starts = [hits[0].start() for hits in found]
+    assert "test request <" not in watched.done.log.replace(
+        "DEBUG: slot 127.0.0.1: test request <", ""
+    )
     assert starts == sorted(starts)
 
 
 def test_summary_lines_come_while_the_crawl_waits(watched: Watched) -> None:
     """The pause alone is longer than the time between two of them."""
     assert SUMMARY_LINE.search(watched.done.log)
-    during = re.findall(r"(\d+) waiting, 1 refusals, 1 trips", watched.done.log)
+    during = re.findall(r"(\d+) waiting, 1 refusals, 1 pauses", watched.done.log)
     assert any(map(int, during))
 
 
 def test_the_crawl_ends_with_a_table_of_its_slots(watched: Watched) -> None:
     """All its columns, numbers included."""
-    table = watched.done.log.partition("adaptive: what each slot came to\n")[2].splitlines()
+    table = watched.done.log.partition("adaptive: per-site summary\n")[2].splitlines()
     head, row = (re.split(r" {2,}", line) for line in table[:2])
     assert head == COLUMNS
     assert row[:4] == ["127.0.0.1", str(PAGES), "1", "1"]
-    paused, delay, ceiling = map(float, row[4:])
-    assert paused == pytest.approx(watched.count("time_paused"), abs=0.06)
-    assert ceiling * delay > 0.95
+    assert row[4] == units.duration(watched.count("time_paused"))
+    assert row[-1] == "learned"
+    assert all(re.fullmatch(r"[\d.]+ s", cell) for cell in row[4:6])
+    assert re.fullmatch(RATE, row[6])
 
 
 def test_the_stats_count_what_has_happened(watched: Watched) -> None:
@@ -237,6 +244,6 @@ def test_the_setting_that_holds_a_slots_pace_is_named_once(tmp_path: Path) -> No
             arguments={"urls": paced_urls(site)},
         )
         assert sorted(done.urls) == sorted(paced_urls(site))
-    told = re.findall(r"INFO: slot (\S+): its pace is held by (.+), not by what it can", done.log)
+    told = re.findall(r"INFO: slot (\S+): its pace is held by (.+), not by the site", done.log)
     assert len(told) == len(BOUNDS)
     assert dict(told) == BOUNDS

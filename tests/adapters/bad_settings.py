@@ -100,6 +100,13 @@ BAD: dict[str, Cases] = {
     "ADAPTIVE_MAX_SLOTS": WHOLE,
     "ADAPTIVE_DEBUG": SWITCH,
     "ADAPTIVE_LOG_INTERVAL": NUMBER,
+    "ADAPTIVE_ROBOTSTXT_REFUSED": {
+        TYPE: (3, ["crawl"], True),
+        NEGATIVE: (-1,),
+        NAN: (math.nan,),
+        INFINITE: (math.inf,),
+        RANGE: ("allow", "Crawl", ""),
+    },
 }
 
 

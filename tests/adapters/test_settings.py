@@ -15,7 +15,8 @@ from scrapy import Spider
 from scrapy.settings import Settings
 
 from scrapy_adaptive import SettingsError
-from scrapy_adaptive.adapters.settings import SETTINGS, Setting, read_settings
+from scrapy_adaptive.adapters.settings import SETTINGS, Setting, read_settings, unknown_names
+from scrapy_adaptive.core.limits import Limits
 from tests.acceptance.project import ADDON, Project
 from tests.adapters.bad_settings import BAD, BAD_SLOTS, KINDS, SHELL_CASES, kinds_of
 from tests.crawling import REACTORS, ROOT, Reactor
@@ -118,11 +119,30 @@ def test_a_bad_value_is_refused_by_name_value_and_what_is_allowed(name: str, val
     assert "\n" not in str(error)
 
 
-def test_a_name_nobody_knows_is_refused_with_the_one_that_was_meant() -> None:
+TYPOS = {
+    "ADAPTIVE_BRUST": "ADAPTIVE_BURST",
+    "ADAPTIVE_MAXDELAY": "ADAPTIVE_MAX_DELAY",
+    "ADAPTIVE_REFUSAL_CODE": "ADAPTIVE_REFUSAL_CODES",
+    "ADAPTIVE_TARGET_CONCURENCY": "ADAPTIVE_TARGET_CONCURRENCY",
+    "ADAPTIVE_GLOBAL_TRIP_SLOT": "ADAPTIVE_GLOBAL_TRIP_SLOTS",
+}
+
+
+@pytest.mark.parametrize(("typo", "meant"), TYPOS.items())
+def test_a_name_that_is_nearly_ours_is_refused_with_the_one_that_was_meant(
+    typo: str, meant: str
+) -> None:
     """A typo must not leave a crawl without what the user asked for."""
-    error = refused({"ADAPTIVE_BRUST": 3})
-    assert (error.name, error.value) == ("ADAPTIVE_BRUST", 3)
-    assert "ADAPTIVE_BURST" in error.allowed
+    error = refused({typo: 3})
+    assert (error.name, error.value) == (typo, 3)
+    assert meant in error.allowed
+
+
+def test_a_name_that_is_like_none_of_ours_belongs_to_another_package() -> None:
+    """Its prefix is a common word."""
+    settings = Settings({"ADAPTIVE_PARSER_MODEL": "x", "ADAPTIVE_FEEDS": 1, "ADAPTIVE_BURST": 2})
+    assert read_settings(settings).limits.burst == 2
+    assert unknown_names(settings) == ["ADAPTIVE_PARSER_MODEL", "ADAPTIVE_FEEDS"]
 
 
 @pytest.mark.parametrize(
@@ -165,8 +185,46 @@ def test_scrapy_crawl_ends_in_one_line_and_sends_nothing(
     done = project.scrapy("crawl", "one", f"-s{name}={value}", *choice)
     assert done.returncode != 0
     assert "Traceback" not in done.stdout
-    lines = [line for line in done.stdout.splitlines() if name in line]
-    assert len(lines) == 1, done.stdout
+    assert_told_once(done.stdout, name)
+    assert site.hits() == []
+
+
+def assert_told_once(log: str, name: str) -> None:
+    """One line, of our own logger."""
+    lines = [line for line in log.splitlines() if name in line]
+    assert len(lines) == 1, log
+    assert "[scrapy_adaptive" in lines[0]
+
+
+CUSTOM = """\
+    custom_settings = {"ADAPTIVE_BURST": 0}
+"""
+
+EXECUTE = "from scrapy.cmdline import execute; execute({arguments!r})"
+
+
+@pytest.mark.parametrize("reactor", REACTORS)
+@pytest.mark.parametrize("started", ["crawl", "runspider", "execute"])
+def test_a_bad_setting_of_the_spider_is_told_as_any_other(
+    started: str, reactor: Reactor, tmp_path: Path, origin: Callable[..., Origin]
+) -> None:
+    """However the command is started: one line of ours, no traceback, no hit, no success."""
+    site = origin()
+    project = Project.make(tmp_path, site.url, ADDON)
+    spider = tmp_path / "shop" / "spiders" / "one.py"
+    spider.write_text(
+        spider.read_text().replace('    name = "one"\n', '    name = "one"\n' + CUSTOM)
+    )
+    choice = [f"-s{key}={chosen}" for key, chosen in REACTORS[reactor].items()]
+    what = ["runspider", str(spider)] if started == "runspider" else ["crawl", "one"]
+    if started == "execute":
+        program = EXECUTE.format(arguments=["scrapy", *what, *choice])
+        done = project.python("-c", program)
+    else:
+        done = project.scrapy(*what, *choice)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stdout
+    assert_told_once(done.stdout, "ADAPTIVE_BURST = 0")
     assert site.hits() == []
 
 
@@ -183,3 +241,53 @@ def test_a_runner_of_scripts_gets_the_typed_error(
     assert "caught" in done.stdout, done.stderr
     assert "Traceback" not in done.stderr
     assert site.hits() == []
+
+
+JITTERS: dict[str, tuple[dict[str, Any], float]] = {
+    "nobody set it": ({}, Limits().jitter),
+    "jitter": ({"DOWNLOAD_DELAY_JITTER": 0.25}, 0.25),
+    "no jitter": ({"DOWNLOAD_DELAY_JITTER": 0}, 0.0),
+    "randomized": ({"RANDOMIZE_DOWNLOAD_DELAY": True}, 0.5),
+    "not randomized": ({"RANDOMIZE_DOWNLOAD_DELAY": "False"}, 0.0),
+    "both": ({"DOWNLOAD_DELAY_JITTER": 0.25, "RANDOMIZE_DOWNLOAD_DELAY": True}, 0.25),
+}
+
+
+@pytest.mark.parametrize(("given", "jitter"), JITTERS.values(), ids=JITTERS)
+def test_the_jitter_is_what_somebody_set(given: dict[str, Any], jitter: float) -> None:
+    """Scrapy's own default is nobody's wish."""
+    assert read_settings(Settings(given)).limits.jitter == jitter
+
+
+def test_the_jitter_of_higher_priority_counts() -> None:
+    """As in Scrapy."""
+    settings = Settings({"DOWNLOAD_DELAY_JITTER": 0.25})
+    settings.set("RANDOMIZE_DOWNLOAD_DELAY", "0", "cmdline")
+    assert read_settings(settings).limits.jitter == 0.0
+
+
+def test_a_slot_has_a_jitter_of_its_own() -> None:
+    """Under its new name or its old one."""
+    slots = {"a": {"jitter": 0.1}, "b": {"randomize_delay": True}, "c": {"delay": 1}}
+    read = read_settings(Settings({"DOWNLOAD_SLOTS": slots, "DOWNLOAD_DELAY_JITTER": 0.2}))
+    assert {key: limits.jitter for key, limits in read.slot_limits.items()} == {
+        "a": 0.1,
+        "b": 0.5,
+        "c": 0.2,
+    }
+
+
+@pytest.mark.parametrize("value", ["some", -0.1, math.nan, True])
+def test_a_bad_jitter_is_refused(value: Any) -> None:
+    assert refused({"DOWNLOAD_DELAY_JITTER": value}).name == "DOWNLOAD_DELAY_JITTER"
+    slots = {"a": {"jitter": value}}
+    assert refused({"DOWNLOAD_SLOTS": slots}).name == "DOWNLOAD_SLOTS['a']['jitter']"
+
+
+def test_what_holds_every_sites_pace_is_what_somebody_set() -> None:
+    """A delay, or fewer requests at a time than Scrapy's default; nothing that is its default."""
+    held = {"DOWNLOAD_DELAY": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    assert read_settings(Settings(held)).binding == tuple(held)
+    free = {"DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 32}
+    assert read_settings(Settings(free)).binding == ()
+    assert read_settings(Settings()).binding == ()

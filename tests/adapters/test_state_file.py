@@ -230,7 +230,7 @@ def test_what_was_learned_is_the_next_crawls_first_guess(
     assert after.slot("a").ceiling.rate == 5.0
     assert after.slot("b").ceiling.rate != 5.0
     assert [record.getMessage() for record in caplog.records] == [
-        f"1 slots begin with what was learned up to 2.0 hours ago ({tmp_path / FILE})"
+        f"1 slots begin with what was learned up to 2 h ago ({tmp_path / FILE})"
     ]
 
 
@@ -269,3 +269,19 @@ def test_a_site_that_was_never_refused_is_remembered_too(tmp_path: Path) -> None
     learned = recalled(tmp_path, MIDNIGHT + 1).governor.learned["a"]
     assert learned.refused_rate == float("inf")
     assert 1.0 < learned.rate <= rate
+
+
+@pytest.mark.parametrize("neighbour", ["crawl.tmp", "crawl.json.tmp", ".crawl.json.tmp"])
+def test_what_lies_beside_the_file_is_left_alone(tmp_path: Path, neighbour: str) -> None:
+    """Also under the name that another program would take for a file not yet whole."""
+    (tmp_path / neighbour).write_text("mine")
+    crawl = Virtual()
+    path = tmp_path / "crawl.json"
+    path.write_text("{}")
+    path.chmod(0o640)
+    for _ in range(2):
+        StateFile(path).save(crawl.governor, crawl.now)
+    assert (tmp_path / neighbour).read_text() == "mine"
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted(["crawl.json", neighbour])
+    assert json.loads(path.read_text())["version"] == 2
+    assert path.stat().st_mode & 0o777 == 0o640

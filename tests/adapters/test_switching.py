@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.settings import Settings
 
 from scrapy_adaptive import AdaptiveGate, AdaptiveRefusals, AdaptiveThrottle, Addon, HostQueue
+from scrapy_adaptive.adapters.settings import read_settings
 from tests.acceptance.project import Project
 from tests.crawling import REACTORS, Crawler, Reactor
 from tests.servers.origin import Answer, Origin, Visit, refusal
@@ -25,18 +27,44 @@ BY_HAND = {
 QUICK = {"ADAPTIVE_START_DELAY": 0.05}
 
 
+GATE_OFF = {"scrapy_adaptive.AdaptiveGate": None, "scrapy_adaptive.AdaptiveRefusals": 585}
+
 MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
-    "AutoThrottle": (
-        {"AUTOTHROTTLE_ENABLED": True},
-        "AUTOTHROTTLE_ENABLED = True: allowed is False",
-    ),
     "a bad value": (
         {"ADAPTIVE_BURST": 0},
         "ADAPTIVE_BURST = 0: allowed is a whole number, 1 or more",
     ),
     "middlewares alone": (
         {"EXTENSIONS": {}},
-        "EXTENSIONS = {}: scrapy_adaptive.AdaptiveThrottle must be one",
+        "EXTENSIONS = {}: 'scrapy_adaptive.AdaptiveThrottle': 0 must be in it, as Adaptive",
+    ),
+    "no middleware": (
+        {"DOWNLOADER_MIDDLEWARES": {}},
+        "DOWNLOADER_MIDDLEWARES = {}: 'scrapy_adaptive.AdaptiveGate': 950 must be in it",
+    ),
+    "the gate switched off": (
+        {"DOWNLOADER_MIDDLEWARES": {**GATE_OFF}},
+        "'scrapy_adaptive.AdaptiveGate': 950 must be in it",
+    ),
+    "the gate alone": (
+        {"DOWNLOADER_MIDDLEWARES": {"scrapy_adaptive.AdaptiveGate": 950}},
+        "'scrapy_adaptive.AdaptiveRefusals': 585 must be in it",
+    ),
+    "the queue alone": (
+        {
+            "EXTENSIONS": {},
+            "DOWNLOADER_MIDDLEWARES": {},
+            "SCHEDULER_PRIORITY_QUEUE": "scrapy_adaptive.HostQueue",
+        },
+        "EXTENSIONS = {}: 'scrapy_adaptive.AdaptiveThrottle': 0 must be in it, as HostQueue is",
+    ),
+    "a queue that stands for itself": (
+        {
+            "ADAPTIVE_ENABLED": False,
+            "SCHEDULER_PRIORITY_QUEUE": "scrapy_adaptive.HostQueue",
+            "ADAPTIVE_FALLBACK_PRIORITY_QUEUE": "scrapy_adaptive.HostQueue",
+        },
+        "ADAPTIVE_FALLBACK_PRIORITY_QUEUE = 'scrapy_adaptive.HostQueue': allowed is another queue",
     ),
 }
 
@@ -99,20 +127,86 @@ def test_switched_off_no_part_of_it_is_in_a_crawl(
     assert not [name for name in done.stats if name.startswith("adaptive")]
 
 
-def test_autothrottle_beside_the_add_on_is_switched_off_with_a_warning(
-    crawl: Crawler, origin: Callable[..., Origin]
+def taken(mine: dict[str, Any]) -> tuple[Any, ...]:
+    """Start delay, most delay, N and debug, once the add-on has had its say."""
+    settings = Settings(mine)
+    Addon().update_settings(settings)
+    assert settings["AUTOTHROTTLE_ENABLED"] is False
+    read = read_settings(settings)
+    return read.start_delay, read.max_delay, read.target_concurrency, read.debug
+
+
+def test_what_a_project_set_for_autothrottle_counts_where_it_set_nothing_of_ours() -> None:
+    """AUTOTHROTTLE_ENABLED alone chooses one request in flight, and no other number."""
+    on = {"AUTOTHROTTLE_ENABLED": True}
+    ours = read_settings(Settings())
+    assert taken(on) == (ours.start_delay, ours.max_delay, 1.0, False)
+    theirs = {
+        "AUTOTHROTTLE_START_DELAY": 0.5,
+        "AUTOTHROTTLE_MAX_DELAY": 20,
+        "AUTOTHROTTLE_TARGET_CONCURRENCY": 4,
+        "AUTOTHROTTLE_DEBUG": True,
+    }
+    assert taken({**on, **theirs}) == (0.5, 20.0, 4.0, True)
+    mine = {"ADAPTIVE_TARGET_CONCURRENCY": 2, "ADAPTIVE_START_DELAY": 0.25}
+    assert taken({**on, **theirs, **mine}) == (0.25, 20.0, 2.0, True)
+
+
+def test_autothrottle_switched_off_changes_nothing() -> None:
+    """Its numbers are no choice of anybody's then."""
+    ours = read_settings(Settings())
+    settings = Settings({"AUTOTHROTTLE_TARGET_CONCURRENCY": 4})
+    Addon().update_settings(settings)
+    assert read_settings(settings).target_concurrency == ours.target_concurrency
+
+
+@pytest.mark.parametrize("adaptive", [True, False], ids=["by the add-on", "by hand"])
+def test_autothrottle_beside_it_is_taken_over_and_the_log_says_so_once(
+    adaptive: bool, crawl: Crawler, origin: Callable[..., Origin]
 ) -> None:
-    """Said once; the crawl goes on with one owner of the delay."""
+    """The crawl goes on with one owner of the delay, and with AutoThrottle's numbers."""
     site = origin(refuse_first)
+    theirs = {
+        "AUTOTHROTTLE_ENABLED": True,
+        "AUTOTHROTTLE_DEBUG": True,
+        "AUTOTHROTTLE_START_DELAY": 0.05,
+    }
     done = crawl(
         UrlsSpider,
-        {**QUICK, "AUTOTHROTTLE_ENABLED": True, "AUTOTHROTTLE_DEBUG": True},
+        {**({} if adaptive else BY_HAND), **theirs},
+        adaptive=adaptive,
         arguments={"urls": [f"{site.url}/{n}" for n in range(3)]},
     )
     assert len(done.urls) == 3
-    warnings = [line for line in done.log.splitlines() if "WARNING" in line]
-    assert [line for line in warnings if "AUTOTHROTTLE_ENABLED" in line] == warnings[:1]
-    assert "scrapy.extensions.throttle" not in done.log
+    said = [line for line in done.log.splitlines() if "does AutoThrottle's work" in line]
+    assert len(said) == 1
+    assert "AUTOTHROTTLE_START_DELAY = 0.05 as ADAPTIVE_START_DELAY" in said[0]
+    assert "WARNING" not in done.log
+    assert "INFO: slot: 127.0.0.1 | in flight:" in done.log
+    assert "scrapy.extensions.throttle]" not in done.log
+
+
+@pytest.mark.parametrize("name", ["scrapy.pqueues.DownloaderAwarePriorityQueue", None])
+@pytest.mark.parametrize("priority", ["project", "spider", "cmdline"])
+def test_who_names_scrapys_own_queue_gets_ours_as_who_names_none(
+    name: str | None, priority: str
+) -> None:
+    """Scrapy's page on broad crawls told people to; None is the class itself."""
+    chosen = name or DownloaderAwarePriorityQueue
+    settings = Settings()
+    settings.set("SCHEDULER_PRIORITY_QUEUE", chosen, priority)
+    Addon().update_settings(settings)
+    assert settings["SCHEDULER_PRIORITY_QUEUE"] is HostQueue
+    assert settings["ADAPTIVE_FALLBACK_PRIORITY_QUEUE"] == chosen
+
+
+def test_a_queue_of_the_users_own_is_kept_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """It says what it costs, and what to do."""
+    own = "scrapy.pqueues.ScrapyPriorityQueue"
+    assert in_force({"SCHEDULER_PRIORITY_QUEUE": own})["SCHEDULER_PRIORITY_QUEUE"] == own
+    (warning,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "other sites wait for it too" in warning.getMessage()
+    assert "scrapy_adaptive.HostQueue" in warning.getMessage()
 
 
 def test_by_hand_it_works_without_the_add_on(crawl: Crawler, origin: Callable[..., Origin]) -> None:
@@ -136,6 +230,8 @@ def test_by_hand_a_mistake_ends_scrapy_crawl_in_one_line(
     choice = [f"-s{key}={chosen}" for key, chosen in REACTORS[reactor].items()]
     done = Project.make(tmp_path, site.url, *lines).scrapy("crawl", "one", *choice)
     assert done.returncode != 0
-    assert sum(told in line for line in done.stdout.splitlines()) == 1, done.stdout
+    lines = [line for line in done.stdout.splitlines() if told in line]
+    assert len(lines) == 1, done.stdout
+    assert "[scrapy_adaptive" in lines[0]
     assert "Traceback" not in done.stdout
     assert site.hits() == []

@@ -26,9 +26,11 @@ FIELD = re.compile(r":(\w+): (.*)")
 WITHOUT_UNIT = {
     "ADAPTIVE_ENABLED",
     "ADAPTIVE_CEILING",
+    "ADAPTIVE_ROBOTSTXT_REFUSED",
     "ADAPTIVE_STATE_FILE",
     "ADAPTIVE_DEBUG",
     "ADAPTIVE_CLASSIFIER",
+    "ADAPTIVE_SLOT",
     "ADAPTIVE_FALLBACK_PRIORITY_QUEUE",
 }
 PLACEHOLDER = re.compile(r"%(?:\(\w+\))?([+]?[\d.]*[sdgfr])")
@@ -51,7 +53,7 @@ def stat_names() -> set[str]:
 def log_lines() -> set[tuple[str, str]]:
     """Level and format of every line; those of the events are chosen by a table."""
     found = set(source.log_lines())
-    events = {("INFO", line) for line in reporting._EVENT_LINES.values()}
+    events = {("INFO", line) for line in reporting.LINES.values()}
     return found - {("INFO", "")} | events
 
 
@@ -139,7 +141,8 @@ def captioned() -> list[Box]:
 
 def test_the_table_of_events_holds_every_event_and_no_other() -> None:
     told = {literal(row[0]) for row in rows("reference/log", "event")}
-    assert told == {event.value for event in Event}
+    assert told == set(reporting.EVENTS.values())
+    assert set(reporting.EVENTS) == set(Event)
 
 
 # The rest

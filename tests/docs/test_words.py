@@ -17,11 +17,8 @@ LITERAL = re.compile(r"``.+?``", re.DOTALL)
 
 LISTS_THEM = "contributing/vocabulary"
 
-OLD_WORDS = {"reference/settings"}
-"""Its meanings are those in the code, which still has such words."""
 
-
-@pytest.mark.parametrize("page", sorted({*page_names()} - OLD_WORDS - {LISTS_THEM}))
+@pytest.mark.parametrize("page", sorted({*page_names()} - {LISTS_THEM}))
 def test_a_page_has_no_private_word(page: str) -> None:
     """Names of constants and settings, which are literals, change with the code."""
     assert PRIVATE.findall(LITERAL.sub("", read(page))) == []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -48,9 +51,11 @@ def test_the_last_value_of_a_setting_counts(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        ([], "COMMAND"),
         (["simulate"], "--server"),
         (["crawl"], "crawl"),
         (["simulate", "--server", "bucket:x/1"], "'x': allowed is a number"),
+        (["simulate", "--server", "connotea,step=1e308@0"], "FACTOR more than 0, 1e+06 at most"),
         ([*SHORT, "--minutes", "0"], "more than 0"),
         ([*SHORT, "--minutes", "nan"], "more than 0"),
         ([*SHORT, "--network", "slow"], "slow"),
@@ -102,3 +107,42 @@ def test_without_matplotlib_one_line_says_how_to_get_it(
     err = capsys.readouterr().err
     assert "pip install scrapy-adaptive[plot]" in err
     assert err.count("\n") == 1
+
+
+def run(*words: str, stdout: int) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("program", [["scrapy", "adaptive"], ["scrapy_adaptive"]])
+def test_a_reader_that_has_gone_is_no_error(program: list[str]) -> None:
+    """As `| head` does it: no message, and the status of a program that was told to stop."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = run(sys.executable, "-m", *program, *SHORT, stdout=writing)
+    finally:
+        os.close(writing)
+    assert done.stderr == ""
+    assert done.returncode == 141
+
+
+def test_scrapy_adaptive_is_the_same_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """Word for word, options that Scrapy itself has too included."""
+    words = [*SHORT, "-s", "DOWNLOAD_DELAY=2", "--seed", "3"]
+    main(words)
+    done = run(sys.executable, "-m", "scrapy", "adaptive", *words, stdout=subprocess.PIPE)
+    assert (done.stdout, done.stderr, done.returncode) == (capsys.readouterr().out, "", 0)
+
+
+def test_scrapy_adaptive_tells_a_mistake_as_it_was_typed() -> None:
+    words = ["scrapy", "adaptive", "simulate", "--server", "buckt:1/1"]
+    done = run(sys.executable, "-m", *words, stdout=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr.startswith("scrapy adaptive simulate: 'buckt:1/1'")
+    assert done.stderr.count("\n") == 1
+
+
+def test_scrapy_lists_the_command() -> None:
+    """Outside of a project too."""
+    done = run(sys.executable, "-m", "scrapy", "-h", stdout=subprocess.PIPE)
+    assert re.search(r"^  adaptive +Try politeness settings", done.stdout, re.MULTILINE)

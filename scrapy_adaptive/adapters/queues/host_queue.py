@@ -23,8 +23,8 @@ from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.utils.misc import build_from_crawler
 
 from scrapy_adaptive.adapters.errors import SettingsError, one_line_errors
-from scrapy_adaptive.adapters.scrapy_internals import queue_path
-from scrapy_adaptive.adapters.settings import fallback_priority_queue, refuse_half_a_set_up
+from scrapy_adaptive.adapters.scrapy_internals import forget_spider, queue_path
+from scrapy_adaptive.adapters.set_up import fallback_queue, refuse_half_a_set_up
 from scrapy_adaptive.core.facts import Reason, Wanted
 from scrapy_adaptive.core.rota import Rota
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.pqueues import QueueProtocol
+    from typing_extensions import Self
 
     from .routing import Routing
 
@@ -76,18 +77,38 @@ class HostQueue:
         Raises:
             SettingsError: the extension is not switched on, or the state is another queue's.
         """
-        routing = routing_of(crawler)
-        if routing is None:
+        try:
+            routing = routing_of(crawler)
+            if routing is not None:
+                return cls._of_crawl(
+                    crawler, routing, downstream_queue_cls, key, startprios, start_queue_cls
+                )
             with one_line_errors():
-                refuse_half_a_set_up(crawler.settings)
-            return build_from_crawler(
-                fallback_priority_queue(crawler.settings),
-                crawler,
-                downstream_queue_cls,
-                key,
-                startprios or (),
-                start_queue_cls=start_queue_cls,
-            )
+                refuse_half_a_set_up(crawler.settings, cls.__name__)
+                fallback = fallback_queue(crawler.settings)
+        except SettingsError:
+            forget_spider(crawler)
+            raise
+        return build_from_crawler(
+            fallback,
+            crawler,
+            downstream_queue_cls,
+            key,
+            startprios or (),
+            start_queue_cls=start_queue_cls,
+        )
+
+    @classmethod
+    def _of_crawl(
+        cls,
+        crawler: Crawler,
+        routing: Routing,
+        downstream_queue_cls: type[QueueProtocol],
+        key: str,
+        startprios: Mapping[str, Iterable[int]] | None,
+        start_queue_cls: type[QueueProtocol] | None,
+    ) -> Self:
+        """The queue of a crawl that has the extension."""
 
         def open_queue(host: str, priorities: Iterable[int]) -> ScrapyPriorityQueue:
             path = queue_path(key, host)

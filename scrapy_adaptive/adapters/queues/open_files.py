@@ -3,18 +3,21 @@
 Laws
 ----
 * A host with nothing queued leaves nothing behind: no memory, no file, no folder.
+* A file that cannot be opened costs its own requests, never the job.
 * Of hosts whose requests are stored, a bounded number have their files open.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.adapters.scrapy_internals import queue_path
+from scrapy_adaptive.adapters.scrapy_internals import queue_path, set_damaged_aside
 
 from .host_requests import HostRequests
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from scrapy.pqueues import ScrapyPriorityQueue
 
     from .saved_marks import SavedMarks
+
+logger = logging.getLogger("scrapy_adaptive")
 
 OPEN_HOSTS = 200
 """Hosts whose files are kept open: each takes a file or more, and a process has about 1,000."""
@@ -69,10 +74,32 @@ class OpenFiles:
     def add(self, host: str, priorities: Iterable[int] = ()) -> HostRequests:
         """Room for this host, with what is stored of these priorities."""
         requests = self._hosts[host] = HostRequests(
-            host, self._open_queue, self._saved_marks, priorities
+            host, self._open_sound, self._saved_marks, priorities
         )
         self.keep_open(requests)
         return requests
+
+    def _open_sound(self, host: str, priorities: Iterable[int]) -> ScrapyPriorityQueue:
+        """Open a host's queue; a file of it that is damaged is set aside, and told."""
+        wanted = list(priorities)
+        try:
+            return self._open_queue(host, wanted)
+        except Exception as error:  # whatever a torn file holds: the job must go on
+            folder = Path(queue_path(self.path, host))
+            open_queue = partial(self._open_queue, host)
+            kept = [
+                str(path)
+                for priority in (wanted if self.path else ())
+                for path in set_damaged_aside(open_queue, folder, priority)
+            ]
+            if not kept:
+                raise
+            logger.error(
+                "slot %(slot)s: requests of the job are lost, a file of theirs cannot be read "
+                "(%(error)r); it is kept as %(kept)s, and the job goes on",
+                {"slot": host, "error": error, "kept": ", ".join(kept)},
+            )
+            return self._open_queue(host, wanted)
 
     def remove(self, requests: HostRequests) -> None:
         """The host has nothing queued any more."""

@@ -1,0 +1,169 @@
+"""How a project has switched the parts on, and what it uses beside them.
+
+Laws
+----
+* Half a set-up is refused when the crawl starts: it would be ruder than none.
+* What a project set for AutoThrottle counts, where it set nothing of ours.
+* What only names Scrapy's default is no choice of another queue.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy.settings import default_settings
+from scrapy.utils.misc import load_object
+
+from .errors import SettingsError
+from .setting_types import queue_class
+from .settings import is_enabled, is_set, read_fallback
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from scrapy.settings import BaseSettings
+
+logger = logging.getLogger("scrapy_adaptive")
+
+EXTENSION = "scrapy_adaptive.AdaptiveThrottle"
+HOST_QUEUE = "scrapy_adaptive.HostQueue"
+MIDDLEWARES = {"scrapy_adaptive.AdaptiveGate": 950, "scrapy_adaptive.AdaptiveRefusals": 585}
+"""Our downloader middlewares and their places."""
+
+SCRAPYS_QUEUES = frozenset(
+    {
+        "scrapy.pqueues.DownloaderAwarePriorityQueue",
+        str(default_settings.SCHEDULER_PRIORITY_QUEUE),
+    }
+)
+"""Scrapy's default, and what its page on broad crawls told people to set."""
+
+TAKEN_OVER = {
+    "AUTOTHROTTLE_START_DELAY": "ADAPTIVE_START_DELAY",
+    "AUTOTHROTTLE_MAX_DELAY": "ADAPTIVE_MAX_DELAY",
+    "AUTOTHROTTLE_TARGET_CONCURRENCY": "ADAPTIVE_TARGET_CONCURRENCY",
+    "AUTOTHROTTLE_DEBUG": "ADAPTIVE_DEBUG",
+}
+"""AutoThrottle's settings, and ours that mean the same."""
+
+ALWAYS = "AUTOTHROTTLE_TARGET_CONCURRENCY"
+"""Who switches AutoThrottle on chooses this one with it, at its default if at nothing else."""
+
+
+# Queues
+
+
+def is_host_queue(value: Any) -> bool:
+    """Whether this is our queue, or a class made from it."""
+    return issubclass(queue_class(value), load_object(HOST_QUEUE))
+
+
+def own_queue(settings: BaseSettings) -> Any:
+    """The SCHEDULER_PRIORITY_QUEUE that somebody chose in place of Scrapy's; None if nobody."""
+    name = "SCHEDULER_PRIORITY_QUEUE"
+    if not is_set(settings, name):
+        return None
+    chosen = settings.get(name)
+    return None if load_object(chosen) in map(load_object, SCRAPYS_QUEUES) else chosen
+
+
+def uses_host_queue(settings: BaseSettings) -> bool:
+    """Whether the crawl's requests will wait in our queue, once the add-on has set it."""
+    own = own_queue(settings)
+    return own is None or is_host_queue(own)
+
+
+def fallback_queue(settings: BaseSettings) -> type:
+    """The queue class that HostQueue stands for while it is switched off.
+
+    Raises:
+        SettingsError: its value is not allowed, or is HostQueue itself.
+    """
+    found = read_fallback(settings)
+    if is_host_queue(found):
+        raise SettingsError(
+            "ADAPTIVE_FALLBACK_PRIORITY_QUEUE",
+            settings.get("ADAPTIVE_FALLBACK_PRIORITY_QUEUE"),
+            "allowed is another queue than HostQueue, which stands for it while "
+            "ADAPTIVE_ENABLED is False",
+        )
+    return found
+
+
+def check_switched_off(settings: BaseSettings) -> None:
+    """Check what is left to Scrapy while ADAPTIVE_ENABLED is False.
+
+    Raises:
+        SettingsError: HostQueue is to stand for itself.
+    """
+    if is_host_queue(settings.get("SCHEDULER_PRIORITY_QUEUE")):
+        fallback_queue(settings)
+
+
+# Parts
+
+
+def check_middlewares(settings: BaseSettings) -> None:
+    """Check that both middlewares are on: who has the extension alone has no pace at all.
+
+    Raises:
+        SettingsError: one is missing, or switched off.
+    """
+    name = "DOWNLOADER_MIDDLEWARES"
+    given = settings.getdict(name)
+    on = [load_object(key) for key, place in given.items() if place is not None]
+    for middleware, place in MIDDLEWARES.items():
+        if not any(_is_made_from(each, load_object(middleware)) for each in on):
+            raise SettingsError(
+                name,
+                given,
+                f"{middleware!r}: {place} must be in it, as {EXTENSION} is in EXTENSIONS",
+            )
+
+
+def refuse_half_a_set_up(settings: BaseSettings, part: str) -> None:
+    """This part is switched on, and the extension is not.
+
+    Raises:
+        SettingsError: unless ADAPTIVE_ENABLED is False.
+    """
+    if is_enabled(settings):
+        raise SettingsError(
+            "EXTENSIONS",
+            dict(settings.getdict("EXTENSIONS")),
+            f"{EXTENSION!r}: 0 must be in it, as {part} is switched on",
+        )
+
+
+def _is_made_from(found: Any, wanted: type) -> bool:
+    return isinstance(found, type) and issubclass(found, wanted)
+
+
+# AutoThrottle
+
+
+def take_over_autothrottle(settings: BaseSettings) -> bool:
+    """Have our latency law do what AutoThrottle was to do; returns whether it was on."""
+    if not settings.getbool("AUTOTHROTTLE_ENABLED"):
+        return False
+    taken = {
+        theirs: ours
+        for theirs, ours in TAKEN_OVER.items()
+        if not is_set(settings, ours) and (theirs == ALWAYS or is_set(settings, theirs))
+    }
+    for theirs, ours in taken.items():
+        settings.set(ours, settings.get(theirs), "addon")
+    priority = settings.getpriority("AUTOTHROTTLE_ENABLED") or 0
+    settings.set("AUTOTHROTTLE_ENABLED", False, priority)
+    logger.info(
+        "AUTOTHROTTLE_ENABLED: scrapy_adaptive does AutoThrottle's work from here (%s); with "
+        "ADAPTIVE_ENABLED = False you have AutoThrottle back",
+        _told(taken, settings) or "your ADAPTIVE_ settings count, not the AUTOTHROTTLE_ ones",
+    )
+    return True
+
+
+def _told(taken: Mapping[str, str], settings: BaseSettings) -> str:
+    told = (f"{theirs} = {settings.get(theirs)} as {ours}" for theirs, ours in taken.items())
+    return ", ".join(told)

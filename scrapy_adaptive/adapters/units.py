@@ -1,0 +1,54 @@
+"""Numbers as people say them: `1 h 2 min`, `30/min`.
+
+Laws
+----
+* Two figures are enough to read: nothing here is for a machine to read back.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+_STEPS = ((86_400, "days"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def duration(seconds: float) -> str:
+    """A length of time.
+
+    >>> [duration(each) for each in (0, 0.0231, 7.26, 59.7, 440, 3720, 7260, 180000)]
+    ['0 s', '0.023 s', '7.3 s', '1 min', '7 min 20 s', '1 h 2 min', '2 h 1 min', '2 days 2 h']
+    """
+    if not math.isfinite(seconds):
+        return "ever"
+    if seconds < 9.95:
+        return f"{seconds:.2g} s"
+    left = round(seconds) if seconds < 3_600 else round(seconds / 60) * 60
+    parts = []
+    for size, name in _STEPS:
+        if left >= size:
+            parts.append(f"{left // size} {name}")
+            left %= size
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def rate(per_second: float) -> str:
+    """How many requests in a time of which a person has an idea.
+
+    >>> [rate(each) for each in (float("inf"), 52.4, 1.472, 0.5, 0.03, 1 / 3600)]
+    ['no limit', '52/s', '1.5/s', '30/min', '1.8/min', '1/h']
+    """
+    if math.isinf(per_second):
+        return "no limit"
+    for seconds, name in ((1, "s"), (60, "min"), (3_600, "h")):
+        count = per_second * seconds
+        if count >= 1 or name == "h":
+            break
+    return (f"{count:.0f}" if count >= 10 else f"{count:.1f}".removesuffix(".0")) + f"/{name}"
+
+
+def clock_time(seconds: float) -> str:
+    """The local date and time so many seconds from now."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() + seconds))

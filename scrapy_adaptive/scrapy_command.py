@@ -1,0 +1,47 @@
+"""`scrapy adaptive`: the same as `python -m scrapy_adaptive`.
+
+Laws
+----
+* Scrapy finds the command by an entry point; all words after its name are ours to read.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from scrapy.commands import ScrapyCommand
+
+from .__main__ import main
+
+
+class Command(ScrapyCommand):
+    """The `adaptive` command of Scrapy's own command-line tool."""
+
+    requires_crawler_process = False
+
+    def syntax(self) -> str:
+        """What follows the name."""
+        return "simulate --server SPEC [options]"
+
+    def short_desc(self) -> str:
+        """Its line in `scrapy -h`."""
+        return "Try politeness settings on a model of a server (scrapy-adaptive)"
+
+    def long_desc(self) -> str:
+        """What `scrapy adaptive -h` says."""
+        return (
+            f"{self.short_desc()}. 'scrapy adaptive simulate -h' lists the models and options; "
+            "'python -m scrapy_adaptive' is the same command."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Take the words as they are; Scrapy's global options mean nothing here."""
+        parser.add_argument("words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+        parser.set_defaults(profile=None)
+
+    def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Nothing: `run` reads the words."""
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Run the command."""
+        self.exitcode = main([*opts.words, *args], prog="scrapy adaptive")
