@@ -44,17 +44,17 @@ def from_crawler(cls: type[HostQueue], crawler: Any, *args: Any, **options: Any)
     queue: HostQueue = queue_from_crawler(crawler, *args, **options)
     if isinstance(engine, Mock):
         engine.downloader.active = set()
-        answer_at_once(queue, AdaptiveThrottle.of(crawler).hosts)
+        answer_at_once(queue, AdaptiveThrottle.of(crawler).routing)
     return queue
 
 
-def answer_at_once(queue: HostQueue, hosts: Any) -> None:
+def answer_at_once(queue: HostQueue, routing: Any) -> None:
     """Have each request that was popped leave the downloader."""
 
     def pop() -> Request | None:
         request = type(queue).pop(queue)
         if request is not None:
-            hosts.on_due(hosts.on_left(request))
+            routing.on_due(routing.on_left(request))
         return request
 
     queue.pop = pop  # type: ignore[method-assign]
