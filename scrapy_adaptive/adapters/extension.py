@@ -87,6 +87,7 @@ class AdaptiveThrottle:
             self.crawl_delays,
             page_of=fingerprinter.fingerprint,
             slot_rule=settings.slot,
+            most_hosts=settings.max_slots,
             may_end_parked=settings.jobdir is not None,
             is_interactive=interactive,
         )

@@ -20,7 +20,9 @@ from weakref import WeakSet
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.httpobj import urlparse_cached
 
+from scrapy_adaptive.core.breaker.host_load import HostLoad
 from scrapy_adaptive.core.facts import Wanted
 from scrapy_adaptive.core.governor import Governor
 
@@ -29,7 +31,7 @@ from .in_flight import InFlight
 from .queues.saved_marks import CacheMarks, SavedMarks
 from .queues.waiting_room import NoRoom, WaitingRoom
 from .robots import is_robots_txt
-from .scrapy_internals import kind_of
+from .scrapy_internals import WRITTEN_META_KEY, kind_of
 from .timers import Timers
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ class Traffic:
         crawl_delays: what robots.txt files asked for.
         page_of: identity of a request's page.
         slot_rule: names a request's slot, or returns None for Scrapy's own.
+        most_hosts: hosts remembered whose requests go to other slots than their own.
         may_end_parked: whether the crawl can be resumed, and need not wait for parked slots.
         is_interactive: a user waits for this one answer.
         clock: monotonic seconds.
@@ -91,6 +94,7 @@ class Traffic:
         *,
         page_of: Callable[[Request], Hashable],
         slot_rule: SlotRule | None = None,
+        most_hosts: int = 10_000,
         may_end_parked: bool = False,
         is_interactive: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -122,6 +126,7 @@ class Traffic:
         """Requests at the gate that the scheduler did not give out: media, robots.txt."""
         self._robots: dict[Request, tuple[str, int]] = {}
         """robots.txt files under way, their slots, and the places lent of pages that wait."""
+        self._host_load = HostLoad(most_hosts)
         self._timers = Timers(self._on_due, clock)
         self.in_flight = InFlight(
             governor,
@@ -131,6 +136,7 @@ class Traffic:
             page_of=page_of,
             clock=clock,
             on_ended=self._on_ended,
+            on_paused=self._on_paused,
         )
 
     # Questions
@@ -216,6 +222,9 @@ class Traffic:
         if self._crawl_delays:
             pace = slot.pace
             pace.crawl_delay = max(pace.crawl_delay, self._crawl_delays.of(request))
+        host = self._host_of_other_slot(request, key)
+        if host is not None:
+            self._host_load.on_sent(host, key)
         promised = self.room.on_at_gate(request, key)
         if promised is not None and promised != key:
             self._rearm_family(promised)
@@ -388,6 +397,24 @@ class Traffic:
             self.rearm(each)
         for each in self._awaits_pop:
             self._timers.arm(each, self.clock())
+
+    def _on_paused(self, request: Request, key: str, wait: float) -> None:
+        """A refusal pauses this slot; the host's others too, if most are refused at once."""
+        host = self._host_of_other_slot(request, key) if self._host_load else None
+        if host is None:
+            return
+        now = self.clock()
+        for slot in self._host_load.on_refused(host, key, now):
+            self.governor.slot(slot, now).resume_pause(now, wait)
+            self._turn_away(slot)
+            self.rearm(slot)
+
+    def _host_of_other_slot(self, request: Request, key: str) -> str | None:
+        """The request's host, where somebody has chosen another slot for it."""
+        if self._slot_rule is None and WRITTEN_META_KEY in request.meta:
+            return None
+        host = urlparse_cached(request).hostname or ""
+        return None if self.governor.host_of(key) == host else host
 
     def _sort(self, key: str) -> None:
         """Who waits for a host, and whose class was split off since, waits for that."""
