@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 4
 
-.PHONY: demo test lint types contracts docs bench clean
+.PHONY: demo test test-scrapy lint types contracts docs bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python sample_project/demo.py
 
 test: lint types contracts
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+# Scrapy's own tests, from its source distribution, with the add-on switched on.
+test-scrapy: $(VENV)/.test $(VENV)/.test-scrapy
+	$(BIN)/python -m tests.scrapys_own.run --jobs $(JOBS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check
@@ -32,7 +36,7 @@ bench: $(VENV)/.test $(VENV)/.bench
 	for it in overhead queue_cost starvation "step --out benchmarks/results" \
 		"simulation --out benchmarks/results" "worst_seed --out benchmarks/results" \
 		"queueing --out benchmarks/results" "sweep --out benchmarks/results" \
-		"ablation --out benchmarks/results" \
+		"ablation --out benchmarks/results" "beside_stock --out benchmarks/results" \
 		"crawls/run --minutes 10 --out benchmarks/crawls/results"; do \
 		set -- $$it; name=benchmarks/$$1.py; shift; echo "$$name $$*"; \
 		$(BIN)/python $$name "$$@" || failed="$$failed $$name"; \
@@ -47,4 +51,4 @@ $(VENV)/.%: $(BIN)/python pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) docs/_build sample_project/run .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build sample_project/run .mypy_cache .ruff_cache .hypothesis

@@ -1,7 +1,8 @@
-"""A slot for each proxy, and a classifier that knows the proxy's own answers."""
+"""Two ways to give each proxy a slot, and a classifier that knows the proxy's own errors."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from itertools import cycle
 from urllib.parse import urlsplit
@@ -14,22 +15,47 @@ from scrapy.utils.httpobj import urlparse_cached
 from scrapy_adaptive import Outcome
 
 
-class ProxySlots:
-    """Downloader middleware: the proxies take turns, and each has a slot for each host."""
+def slot_name(request: Request, proxy: str) -> str:
+    """One slot for each host and proxy, without the proxy's password."""
+    address = urlsplit(proxy)
+    return f"{urlparse_cached(request).hostname} via {address.hostname}:{address.port}"
+
+
+class RotatingProxies:
+    """Downloader middleware: each request goes through the next proxy."""
 
     def __init__(self, proxies: Iterable[str]) -> None:
         self.proxies = cycle(proxies)
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> ProxySlots:
+    def from_crawler(cls, crawler: Crawler) -> RotatingProxies:
         return cls(crawler.settings.getlist("PROXIES"))
 
     def process_request(self, request: Request) -> None:
-        if "proxy" not in request.meta:
-            request.meta["proxy"] = next(self.proxies)
-        proxy = urlsplit(request.meta["proxy"])
-        host = urlparse_cached(request).hostname
-        request.meta["download_slot"] = f"{host} via {proxy.hostname}:{proxy.port}"
+        proxy = next(self.proxies)
+        request.meta["proxy"] = proxy
+        request.meta["download_slot"] = slot_name(request, proxy)
+
+
+PROXIES = os.environ.get("PROXIES", "").split()
+
+
+def sticky_proxy(request: Request) -> str:
+    """The proxy of the request's session: always the same one."""
+    session = int(request.meta.get("cookiejar", 0))
+    return PROXIES[session % len(PROXIES)]
+
+
+def sticky_slot(request: Request) -> str:
+    """ADAPTIVE_SLOT: the slot of the request, before it is queued."""
+    return slot_name(request, sticky_proxy(request))
+
+
+class StickyProxies:
+    """Downloader middleware: each session goes through its own proxy."""
+
+    def process_request(self, request: Request) -> None:
+        request.meta["proxy"] = sticky_proxy(request)
 
 
 def proxy_or_site(response: Response) -> Outcome | None:

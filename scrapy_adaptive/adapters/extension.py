@@ -28,7 +28,7 @@ from .refusal_rules import RefusalRules
 from .reporting import Parked, Reporting
 from .requeue import Requeue
 from .robots import CrawlDelays, RefusedRobots
-from .scrapy_internals import Engine, cache_lookup, is_interactive, stop_autothrottle
+from .scrapy_internals import Engine, is_interactive, stop_autothrottle
 from .set_up import (
     check_middlewares,
     check_switched_off,
@@ -87,13 +87,14 @@ class AdaptiveThrottle:
             self.crawl_delays,
             page_of=fingerprinter.fingerprint,
             slot_rule=settings.slot,
+            most_hosts=settings.max_slots,
             may_end_parked=settings.jobdir is not None,
             is_interactive=interactive,
         )
         self.routing = Routing(
             self.traffic,
             self.engine,
-            is_cached=cache_lookup(crawler) if settings.has_http_cache else None,
+            cached=self.engine.cached if settings.has_http_cache else None,
             discount=settings.host_depth_discount,
             most=settings.max_slots,
         )
@@ -124,6 +125,7 @@ class AdaptiveThrottle:
         connect(extension.engine.free_of_delay, signal=signals.request_reached_downloader)
         connect(extension.traffic.in_flight.on_wire, signal=signals.request_reached_downloader)
         connect(extension.traffic.in_flight.on_response, signal=signals.response_downloaded)
+        connect(extension.traffic.on_received, signal=signals.response_received)
         return extension
 
     @classmethod

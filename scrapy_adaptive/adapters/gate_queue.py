@@ -31,8 +31,8 @@ class Waiter:
     """The slot it waits for."""
     scheduled: bool
     """Whether the scheduler gave it out: it goes on only when there is a place for it."""
-    lent: int
-    """Places in CONCURRENT_REQUESTS that it lends while it waits."""
+    lends: bool
+    """Whether it lends its place in CONCURRENT_REQUESTS while it waits."""
     done: Deferred[bool] = field(default_factory=Deferred)
     """Fires with whether the request may go."""
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.facts import Answer, Hold, Outcome, Permit
+from scrapy_adaptive.core.facts import Answer, Event, Hold, Outcome, Permit
 
 from .flight import Flight
 from .scrapy_internals import kind_of
@@ -45,6 +45,7 @@ class InFlight:
         page_of: identity of a request's page.
         clock: monotonic seconds.
         on_ended: called with the slot of each permit that ends.
+        on_paused: called when a refusal pauses a slot, with the request, the slot and seconds.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class InFlight:
         page_of: Callable[[Request], Hashable],
         clock: Callable[[], float],
         on_ended: Callable[[str], None],
+        on_paused: Callable[[Request, str, float], None],
     ) -> None:
         self._governor = governor
         self._refusal_rules = refusal_rules
@@ -65,6 +67,7 @@ class InFlight:
         self._page_of = page_of
         self._clock = clock
         self._on_ended = on_ended
+        self._on_paused = on_paused
         self._in_flight: dict[Request, Flight] = {}
 
     def __len__(self) -> int:
@@ -173,6 +176,8 @@ class InFlight:
         flight.outcome = verdict.outcome
         flight.decision = self._governor.on_answer(flight.permit, answer, now)
         self._reporting.on_decision(slot, flight, request, response, now)
+        if flight.decision.event is Event.TRIPPED and not accepted:
+            self._on_paused(request, key, flight.decision.wait)
         self._on_ended(key)
 
     def _latency(self, request: Request, permit: Permit) -> float:

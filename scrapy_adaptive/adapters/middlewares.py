@@ -47,7 +47,7 @@ OURS = (
 class AdaptiveGate(JoinsExtension):
     """Downloader middleware at 950."""
 
-    async def process_request(self, request: Request) -> Request | None:
+    async def process_request(self, request: Request) -> Request | Response | None:
         """Wait until the request may be sent; it goes back where it would wait in vain.
 
         Raises:
@@ -70,6 +70,7 @@ class AdaptiveGate(JoinsExtension):
             return response
         is_redirect = 300 <= response.status < 400
         if is_redirect:
+            traffic.on_received(request)
             # RedirectMiddleware comes before the body is decoded, and would follow it to a ban.
             traffic.in_flight.on_decoded(request, response)
         seen = flight.outcome or (flight.verdict and flight.verdict.outcome)
@@ -84,6 +85,7 @@ class AdaptiveGate(JoinsExtension):
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Note that a download failed, ahead of every other middleware."""
         self._traffic.on_left(request)
+        self._traffic.on_received(request)
         if not isinstance(exception, OURS):
             self._traffic.in_flight.on_failed(request, Verdict(Outcome.FAILED))
 

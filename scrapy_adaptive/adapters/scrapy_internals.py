@@ -17,6 +17,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, cast
 from scrapy import signals
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 from scrapy.extensions.throttle import AutoThrottle
+from scrapy.http import Response
 from scrapy.pqueues import _path_safe
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
@@ -49,6 +51,16 @@ WRITTEN_META_KEY = "adaptive_slot"
 
 WIDER = 20
 """Times SCRAPER_SLOT_MAX_ACTIVE_SIZE that responses may take while items wait for their media."""
+
+
+class Copy(Enum):
+    """What the HTTP cache has of a page."""
+
+    NONE = "none"
+    FRESH = "fresh"
+    """It is the answer: the site is not asked."""
+    STALE = "stale"
+    """It is the answer while the site is in trouble."""
 
 
 class Engine:
@@ -179,6 +191,38 @@ class Engine:
         slot = self._engine.scraper.slot
         return slot is not None and not slot.is_idle()
 
+    # The HTTP cache: its middleware's `policy` and `storage` are public; that it may be asked
+    # without a download is not foreseen, so that a policy that marks requests marks a copy.
+
+    def cached(self, request: Request) -> Copy:
+        """What the HTTP cache has of a request that is being queued."""
+        cache = None if self._crawler.engine is None else self._cache
+        if cache is None or request.meta.get("dont_cache", False):
+            return Copy.NONE
+        with suppress(Exception):  # whatever it is, the middleware will meet and tell it
+            if not cache.policy.should_cache_request(request):
+                return Copy.NONE
+            response = cache.storage.retrieve_response(self._crawler.spider, request)
+            if response is None:
+                return Copy.NONE
+            if cache.policy.is_cached_response_fresh(response, request.copy()):
+                return Copy.FRESH
+            if self.may_serve_stale(request, response):
+                return Copy.STALE
+        return Copy.NONE
+
+    def may_serve_stale(self, request: Request, copy: Response) -> bool:
+        """Whether the cache's policy lets a stale copy stand for an answer of a site in trouble."""
+        cache = self._cache
+        trouble = Response(request.url, status=503)
+        return cache is not None and bool(
+            cache.policy.is_cached_response_valid(copy, trouble, request)
+        )
+
+    @property
+    def _cache(self) -> HttpCacheMiddleware | None:
+        return self._crawler.get_downloader_middleware(HttpCacheMiddleware)
+
     def close(self, reason: str) -> None:
         """Ask the spider to close."""
         deferred_from_coro(self._engine.close_spider_async(reason=reason))
@@ -192,28 +236,6 @@ class Engine:
         engine = self._crawler.engine
         assert engine is not None
         return engine
-
-
-def cache_lookup(crawler: Crawler) -> Callable[[Request], bool]:
-    """Whether the HTTP cache of this crawl would answer a request itself; asked when it is queued.
-
-    The middleware's `policy` and `storage` are public; that it may be asked without a download is
-    not foreseen, so that a policy which marks requests marks a copy.
-    """
-
-    def is_cached(request: Request) -> bool:
-        if crawler.engine is None or request.meta.get("dont_cache", False):
-            return False
-        cache = crawler.get_downloader_middleware(HttpCacheMiddleware)
-        if cache is None or not cache.policy.should_cache_request(request):
-            return False
-        with suppress(Exception):  # whatever it is, the middleware will meet and tell it
-            response = cache.storage.retrieve_response(crawler.spider, request)
-            if response is not None:
-                return bool(cache.policy.is_cached_response_fresh(response, request.copy()))
-        return False
-
-    return is_cached
 
 
 def kind_of(request: Request) -> str:

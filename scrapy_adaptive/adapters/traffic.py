@@ -20,7 +20,9 @@ from weakref import WeakSet
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.httpobj import urlparse_cached
 
+from scrapy_adaptive.core.breaker.host_load import HostLoad
 from scrapy_adaptive.core.facts import Wanted
 from scrapy_adaptive.core.governor import Governor
 
@@ -29,13 +31,14 @@ from .in_flight import InFlight
 from .queues.saved_marks import CacheMarks, SavedMarks
 from .queues.waiting_room import NoRoom, WaitingRoom
 from .robots import is_robots_txt
-from .scrapy_internals import kind_of
+from .scrapy_internals import WRITTEN_META_KEY, kind_of
 from .timers import Timers
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from scrapy import Request
+    from scrapy.http import Response
 
     from scrapy_adaptive.core.facts import Hold
 
@@ -57,6 +60,9 @@ PATIENCE = 1.0
 PATIENCE_AT_PROMPT = 5.0
 """Seconds of a pause that the user of `scrapy shell` or `scrapy fetch` still waits out."""
 
+STALE_META_KEY = "cached_response"
+"""Where HttpCacheMiddleware leaves the stale copy that it asks the site about."""
+
 WHOLE_CRAWL = "\0"
 """The timers' key for what holds every slot at once; no slot has such a name."""
 
@@ -72,6 +78,7 @@ class Traffic:
         crawl_delays: what robots.txt files asked for.
         page_of: identity of a request's page.
         slot_rule: names a request's slot, or returns None for Scrapy's own.
+        most_hosts: hosts remembered whose requests go to other slots than their own.
         may_end_parked: whether the crawl can be resumed, and need not wait for parked slots.
         is_interactive: a user waits for this one answer.
         clock: monotonic seconds.
@@ -87,6 +94,7 @@ class Traffic:
         *,
         page_of: Callable[[Request], Hashable],
         slot_rule: SlotRule | None = None,
+        most_hosts: int = 10_000,
         may_end_parked: bool = False,
         is_interactive: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -116,8 +124,9 @@ class Traffic:
         they have no place in CONCURRENT_REQUESTS, or a better one waits in the queue."""
         self._unscheduled_count = 0
         """Requests at the gate that the scheduler did not give out: media, robots.txt."""
-        self._robots: dict[Request, str] = {}
-        """robots.txt files under way, and their slots."""
+        self._robots: dict[Request, tuple[str, int]] = {}
+        """robots.txt files under way, their slots, and the places lent of pages that wait."""
+        self._host_load = HostLoad(most_hosts)
         self._timers = Timers(self._on_due, clock)
         self.in_flight = InFlight(
             governor,
@@ -127,6 +136,7 @@ class Traffic:
             page_of=page_of,
             clock=clock,
             on_ended=self._on_ended,
+            on_paused=self._on_paused,
         )
 
     # Questions
@@ -153,8 +163,8 @@ class Traffic:
 
     @property
     def waiting_count(self) -> int:
-        """Requests that wait at the gate."""
-        return len(self._gate_queue)
+        """Requests that wait at the gate, or after a refusal."""
+        return len(self._gate_queue) + self.room.back_count
 
     def waiting(self, key: str) -> int:
         """Requests that wait for this slot, at the gate or in its queue."""
@@ -177,8 +187,10 @@ class Traffic:
 
     # The way in
 
-    async def admit(self, request: Request, key: str) -> Request | None:
+    async def admit(self, request: Request, key: str) -> Request | Response | None:
         """Wait until this request may be sent; returns it where it goes back instead.
+
+        A stale copy in the HTTP cache is the answer while its site is silent.
 
         Raises:
             IgnoreRequest: its slot is paused, and nobody will wait for it.
@@ -187,6 +199,8 @@ class Traffic:
         promised = self._engage(request, key)
         if promised not in (None, key) and self._waits_long(key):
             return self._send_back(request)
+        if (copy := self._stale_copy(request, key)) is not None:
+            return copy
         if key in self._gate_queue or not self.in_flight.begin(request, key, scheduled=scheduled):
             first = False
             while True:
@@ -208,12 +222,17 @@ class Traffic:
         if self._crawl_delays:
             pace = slot.pace
             pace.crawl_delay = max(pace.crawl_delay, self._crawl_delays.of(request))
+        host = self._host_of_other_slot(request, key)
+        if host is not None:
+            self._host_load.on_sent(host, key)
         promised = self.room.on_at_gate(request, key)
         if promised is not None and promised != key:
             self._rearm_family(promised)
-        if is_robots_txt(request):
+        if is_robots_txt(request) and request not in self._robots:
             slot.robots_count += 1
-            self._robots[request] = key
+            pages = sum(map(self.room.under_way, self.governor.family(key)))
+            self._robots[request] = key, pages
+            self._engine.lend(pages)
         return promised
 
     def _waits_long(self, key: str) -> bool:
@@ -224,13 +243,21 @@ class Traffic:
             now + PATIENCE < hold.until < math.inf or self._gate_queue.count(key) > 1
         )
 
+    def _stale_copy(self, request: Request, key: str) -> Response | None:
+        """What the HTTP cache has of a request whose slot is paused, if it may stand for it."""
+        copy = request.meta.get(STALE_META_KEY)
+        if copy is None or not self._is_paused(key, self.clock()):
+            return None
+        return copy if self._engine.may_serve_stale(request, copy) else None
+
     async def _wait(self, request: Request, key: str, *, scheduled: bool, first: bool) -> bool:
         """Wait for a permit; returns whether there is one."""
-        waiter = Waiter(request, key, scheduled, self._lends(request, key, scheduled=scheduled))
+        lends = self.room.keeps or not scheduled
+        waiter = Waiter(request, key, scheduled, lends)
         self._gate_queue.join(key, waiter, first=first)
         self._unscheduled_count += not scheduled
         self._engine.widen_scraper(wide=self._unscheduled_count > 0)
-        self._engine.lend(waiter.lent)
+        self._engine.lend(lends)
         self._turn_away(key)
         self.rearm(key)
         try:
@@ -240,18 +267,12 @@ class Traffic:
             self._unscheduled_count -= not scheduled
             self._engine.widen_scraper(wide=self._unscheduled_count > 0)
 
-    def _lends(self, request: Request, key: str, *, scheduled: bool) -> int:
-        """Places that a request lends while it waits, and the pages that wait for it."""
-        if request in self._robots:
-            return 1 + sum(map(self.room.under_way, self.governor.family(key)))
-        return int(self.room.keeps or not scheduled)
-
     def _end_wait(self, waiter: Waiter) -> None:
         """It waits no more; its place is its own again."""
         self._gate_queue.leave(waiter)
-        if waiter.lent:
-            self._engine.lend(-waiter.lent)
-            waiter.lent = 0
+        if waiter.lends:
+            self._engine.lend(-1)
+            waiter.lends = False
 
     def _serve(self, key: str) -> None:
         """Let go whoever may go of those who wait for this slot."""
@@ -262,7 +283,7 @@ class Traffic:
                 self._awaits_pop[key] = None
                 self._engine.nudge()
                 return
-            if waiter.scheduled and waiter.lent and not self._engine.has_place:
+            if waiter.scheduled and waiter.lends and not self._engine.has_place:
                 self._awaits_pop[key] = None
                 return
             if not self.in_flight.begin(waiter.request, key, scheduled=waiter.scheduled):
@@ -326,14 +347,18 @@ class Traffic:
         return request
 
     def on_left(self, request: Request) -> None:
-        """The request is on its way back, or went another way: what it held before is free."""
+        """The request is on its way back, or went another way: its reservation ends."""
         promised = self.room.on_left(request)
         if promised is not None:
             self._rearm_family(promised)
-        robots = self._robots.pop(request, None)
-        if robots is not None:
-            self.governor.slot(robots, self.clock()).robots_count -= 1
-            self._rearm_family(robots)
+
+    def on_received(self, request: Request) -> None:
+        """The request has its answer: pages that wait for a robots.txt go on."""
+        if request in self._robots:
+            key, pages = self._robots.pop(request)
+            self._engine.lend(-pages)
+            self.governor.slot(key, self.clock()).robots_count -= 1
+            self._rearm_family(key)
 
     # Time
 
@@ -372,6 +397,24 @@ class Traffic:
             self.rearm(each)
         for each in self._awaits_pop:
             self._timers.arm(each, self.clock())
+
+    def _on_paused(self, request: Request, key: str, wait: float) -> None:
+        """A refusal pauses this slot; the host's others too, if most are refused at once."""
+        host = self._host_of_other_slot(request, key) if self._host_load else None
+        if host is None:
+            return
+        now = self.clock()
+        for slot in self._host_load.on_refused(host, key, now):
+            self.governor.slot(slot, now).resume_pause(now, wait)
+            self._turn_away(slot)
+            self.rearm(slot)
+
+    def _host_of_other_slot(self, request: Request, key: str) -> str | None:
+        """The request's host, where somebody has chosen another slot for it."""
+        if self._slot_rule is None and WRITTEN_META_KEY in request.meta:
+            return None
+        host = urlparse_cached(request).hostname or ""
+        return None if self.governor.host_of(key) == host else host
 
     def _sort(self, key: str) -> None:
         """Who waits for a host, and whose class was split off since, waits for that."""
@@ -427,13 +470,14 @@ class Traffic:
         """Requests that a middleware replaced, or lost, hold nothing."""
         self.in_flight.sweep(self._engine.is_active)
         for request in [each for each in self._robots if not self._engine.is_active(each)]:
-            self.on_left(request)
+            self.on_received(request)
         for key in self.room.sweep():
             self._rearm_family(key)
 
     def on_closed(self) -> None:
         """The spider has closed."""
         self._timers.cancel()
+        self.in_flight.sweep(lambda request: False)
         if self._given_up:
             self._reporting.on_given_up(self._given_up)
 
@@ -458,7 +502,7 @@ class Traffic:
         engine, keys = self._engine, list(self._gate_queue)
         if not (keys or self.room.has_requests) or engine.is_starting or self.in_flight:
             return False
-        waiting = sum(max(1, waiter.lent) for key in keys for waiter in self._gate_queue.of(key))
+        waiting = len(self._gate_queue) + sum(pages for _, pages in self._robots.values())
         if engine.active_count != waiting or (not self.room.keeps and engine.may_pop):
             return False
         return self.room.is_parked and all(self.governor.is_parked(key, now) for key in keys)

@@ -153,7 +153,7 @@ def test_refused_requests_that_were_saved_are_fetched_by_whichever_queue_comes_n
     running.process.send_signal(signal.SIGTERM)
     first = running.wait()
     saved = [path for path in job.rglob("*") if path.is_file()]
-    assert any(b"adaptive_trip" in path.read_bytes() for path in saved)
+    assert any(b"adaptive_requeued" in path.read_bytes() for path in saved)
     options = {"adaptive": True, **RUNS[then]}
     settings.update(options.pop("settings", {}))
     second = crawl(UrlsSpider, settings, arguments=arguments, jobdir=job, **options)

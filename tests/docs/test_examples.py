@@ -13,7 +13,7 @@ from scrapy.settings import Settings
 
 from docs.examples import by_hand
 from docs.examples.classifiers import classify
-from docs.examples.proxies import ProxySlots, proxy_or_site
+from docs.examples.proxies import RotatingProxies, proxy_or_site, sticky_slot
 from scrapy_adaptive import Outcome
 from scrapy_adaptive.adapters.settings import read_settings
 from tests.crawling import Crawler
@@ -96,18 +96,36 @@ def test_a_crawl_with_the_classifier_gets_every_page(
     assert "retry/count" not in ended.stats
 
 
-def test_each_proxy_has_a_slot_for_each_host_and_tells_no_password() -> None:
-    """A request keeps its proxy; a redirect of it to another host gets another slot."""
-    slots = ProxySlots(["http://user:secret@one.example:80", "http://two.example:81"])
-    first, second = Request(URL), Request(URL)
-    for request in (first, second):
-        slots.process_request(request)
-    redirected = Request("http://other.example/", meta=first.meta)
-    slots.process_request(redirected)
-    assert [each.meta["download_slot"] for each in (first, second, redirected)] == [
+TWO_PROXIES = ["http://user:secret@one.example:80", "http://two.example:81"]
+
+
+def test_rotating_proxies_take_turns_each_with_a_slot_for_each_host() -> None:
+    """A redirect to another host, and a refused page, get another proxy and its slot."""
+    rotating = RotatingProxies(TWO_PROXIES)
+    first = Request(URL)
+    rotating.process_request(first)
+    slots = [first.meta["download_slot"]]
+    for request in (Request("http://other.example/", meta=first.meta), first):
+        rotating.process_request(request)
+        slots.append(request.meta["download_slot"])
+    assert slots == [
+        "site.example via one.example:80",
+        "other.example via two.example:81",
+        "site.example via one.example:80",
+    ]
+
+
+def test_a_session_keeps_its_proxy_and_its_slot_is_known_when_it_is_queued(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request without a session uses the first proxy; no slot has a password in its name."""
+    monkeypatch.setattr("docs.examples.proxies.PROXIES", TWO_PROXIES)
+    metas: list[dict[str, Any]] = [{}, {"cookiejar": 0}, {"cookiejar": 1}, {"cookiejar": 2}]
+    assert [sticky_slot(Request(URL, meta=meta)) for meta in metas] == [
+        "site.example via one.example:80",
         "site.example via one.example:80",
         "site.example via two.example:81",
-        "other.example via one.example:80",
+        "site.example via one.example:80",
     ]
 
 
@@ -142,7 +160,7 @@ def test_a_crawl_through_proxies_does_not_blame_the_site(
     settings = {
         **QUICK,
         "PROXIES": proxies,
-        "DOWNLOADER_MIDDLEWARES": {"docs.examples.proxies.ProxySlots": 740},
+        "DOWNLOADER_MIDDLEWARES": {"docs.examples.proxies.RotatingProxies": 740},
         "ADAPTIVE_CLASSIFIER": "docs.examples.proxies.proxy_or_site",
         "RETRY_HTTP_CODES": [407, 503],
     }

@@ -200,6 +200,11 @@ class HostQueue:
         """Whether any host may send, as far as is known."""
         return bool(self._ready)
 
+    @property
+    def back_count(self) -> int:
+        """Refused requests that wait here."""
+        return sum(requests.back_count for requests in self._hosts)
+
     def awaits(self, slot: str) -> bool:
         """Whether requests wait here for that slot, which may not send."""
         return slot in self._sleepers

@@ -199,6 +199,7 @@ class HostRequests:
             self._saved_marks.mark(request, back_at=back_at, past_filter=False)
             try:
                 queue.push(request)
+                self._queued += 1
             except (OSError, ValueError) as error:  # the others must still be saved
                 logger.error(
                     "%(request)s is lost, it cannot be saved: %(error)s",

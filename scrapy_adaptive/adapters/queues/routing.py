@@ -16,6 +16,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from scrapy_adaptive.adapters.scrapy_internals import Copy
 from scrapy_adaptive.core.facts import Hold, Reason, Wanted
 
 if TYPE_CHECKING:
@@ -36,6 +37,12 @@ OPTED_OUT = " (adaptive_dont_throttle)"
 
 CACHED = " (cached)"
 """Ends the key of a host's requests that the HTTP cache answers."""
+
+STALE = " (stale copy)"
+"""Ends the key of a host's requests that the HTTP cache answers while the site is silent."""
+
+SILENT = frozenset({Reason.PARKED, Reason.PAUSED, Reason.QUOTA})
+"""What a site that is silent is held by."""
 
 MOST_ROUTES = 64
 """Slots remembered of one queue; the one not used for longest is forgotten first."""
@@ -63,7 +70,7 @@ class Routing:
     Args:
         traffic: the crawl's traffic.
         engine: Scrapy's private parts.
-        is_cached: whether the HTTP cache will answer a request; None without a cache.
+        cached: what the HTTP cache has of a request; None without a cache.
         discount: how much less the kth request taken from a host counts, times k.
         most: queues of which other slots are remembered.
     """
@@ -75,7 +82,7 @@ class Routing:
         traffic: Traffic,
         engine: Engine,
         *,
-        is_cached: Callable[[Request], bool] | None,
+        cached: Callable[[Request], Copy] | None,
         discount: float,
         most: int,
     ) -> None:
@@ -86,7 +93,7 @@ class Routing:
         self._governor = traffic.governor
         self._clock = traffic.clock
         self._engine = engine
-        self._is_cached = is_cached
+        self._cached = cached
         self._most = most
         self._queues: list[HostQueue] = []
         self._taken: Counter[str] = Counter()
@@ -115,9 +122,11 @@ class Routing:
             return NOBODY
         if request.meta.get(OPT_OUT_META_KEY):
             return key + OPTED_OUT
-        if self._is_cached is not None and self._is_cached(request):
+        copy = Copy.NONE if self._cached is None else self._cached(request)
+        if copy is Copy.FRESH:
             return key + CACHED
-        return self._traffic.slot_under(key, request)
+        key = self._traffic.slot_under(key, request)
+        return key + STALE if copy is Copy.STALE else key
 
     def class_key(self, request: Request, queue_key: str) -> str:
         """The key under which a request belongs that was queued before its class was split off."""
@@ -139,7 +148,7 @@ class Routing:
 
     def slots_of(self, queue_key: str) -> Iterable[str]:
         """The slots through which a queue's requests are sent, as far as is known."""
-        return list(self._routes.get(queue_key, ())) or (queue_key,)
+        return list(self._routes.get(queue_key, ())) or (queue_key.removesuffix(STALE),)
 
     def handicap(self, queue_key: str) -> float:
         """How much less the next request of this queue counts than its priority says."""
@@ -171,6 +180,9 @@ class Routing:
             if found is None or found[1] is None or hold.until < found[1].until:
                 found = slot, hold
         assert found is not None
+        if queue_key.endswith(STALE) and found[1] is not None and found[1].reason in SILENT:
+            self._opted_out[queue_key] += 1
+            return queue_key, None
         return found
 
     def wanted(self, slot: str) -> Wanted:
@@ -228,7 +240,7 @@ class Routing:
         if reservation is None:
             return None
         self._free(reservation.slot)
-        if reservation.queue_key in self.unpaced:
+        if reservation.slot in self.unpaced or reservation.slot.endswith(STALE):
             return None
         self._note_lead(reservation, key)
         # One page of a host says nothing of the others once a class of them is split off.
@@ -265,6 +277,11 @@ class Routing:
         return any(map(len, self._queues))
 
     @property
+    def back_count(self) -> int:
+        """Refused requests that wait here."""
+        return sum(queue.back_count for queue in self._queues)
+
+    @property
     def is_parked(self) -> bool:
         """Whether every request that waits here is for a parked slot."""
         now = self._clock()
@@ -285,8 +302,12 @@ class Routing:
 
     def on_due(self, key: str) -> bool:
         """The instant of this slot has come; returns whether requests may leave by it."""
-        if not any(queue.awaits(key) for queue in self._queues) or self.hold(key) is not None:
+        if not any(queue.awaits(key) for queue in self._queues):
             return False
+        hold = self.hold(key)
+        if hold is not None:
+            is_silent = self._cached is not None and hold.reason in SILENT
+            return is_silent and sum(queue.look_again(key + STALE) for queue in self._queues) > 0
         return sum(queue.wake(key) for queue in self._queues) > 0
 
     def on_freed(self, key: str) -> None:
@@ -334,7 +355,7 @@ class Routing:
     def _learn(self, queue_key: str, promised: str, slot: str) -> None:
         routes = self._routes.get(queue_key)
         if routes is None:
-            if slot == queue_key:
+            if slot == queue_key.removesuffix(STALE):
                 return
             routes = self._routes[queue_key] = OrderedDict()
             if len(self._routes) > self._most:

@@ -38,6 +38,10 @@ class WaitingRoom(Protocol):
     def has_requests(self) -> bool:
         """Whether any request waits here."""
 
+    @property
+    def back_count(self) -> int:
+        """Refused requests that wait here."""
+
     def waiting(self, key: str) -> int:
         """Requests that wait for this slot."""
 
@@ -76,6 +80,7 @@ class NoRoom:
     is_ripe = False
     is_parked = True
     has_requests = False
+    back_count = 0
 
     def waiting(self, key: str) -> int:
         """None that is known."""

@@ -249,7 +249,7 @@ class Room:
         self.crawler.signals.send_catch_log(signals.engine_stopped)
         self._patch.undo()
 
-    def _on_passed(self, back: Request | None, request: Request) -> None:
+    def _on_passed(self, back: Request | Response | None, request: Request) -> None:
         if back is not None:
             self.end(request, back)
             return
