@@ -319,7 +319,7 @@ class Traffic:
     def _turn_away(self, key: str) -> None:
         """Nobody waits for a paused slot once the spider closes, or at a prompt for long."""
         patience = PATIENCE if self.is_closing else self._patience
-        if self._is_paused(key, self.clock() + patience):
+        if patience < math.inf and self._is_paused(key, self.clock() + patience):
             for waiter in self._gate_queue.of(key):
                 self._end_wait(waiter)
                 waiter.done.callback(False)
@@ -374,7 +374,8 @@ class Traffic:
         now = self.clock()
         at = self.room.ripe_at(key, now) if room_at is None else room_at
         if key in self._gate_queue and key not in self._awaits_pop:
-            at = min(at, self.governor.next_wakeup((key,), now))
+            hold = self.governor.ready_at(key, now)
+            at = min(at, now if hold is None else hold.until)
         self._timers.arm(key, at)
 
     def _rearm_family(self, key: str) -> None:
@@ -393,8 +394,7 @@ class Traffic:
             self._sort(key)
         for each in self.governor.family(key):
             self._turn_away(each)
-            self.room.on_freed(each)
-            self.rearm(each)
+            self.rearm(each, room_at=self.room.on_freed(each))
         for each in self._awaits_pop:
             self._timers.arm(each, self.clock())
 

@@ -190,7 +190,7 @@ class Governor:
             return hold
         if self._global_rate.delay:
             self._global_rate.take(now, self._chance())
-        permit = self._slots[key].take(now, self._chance())
+        permit = self._slots.touch(key).take(now, self._chance())
         host = self._families.host_of(key)
         if host is not None:
             permit.host = self._slots[host].take(now, self._chance())

@@ -82,9 +82,12 @@ class Slots:
             if key in self._learned:
                 slot.recall(self._learned.pop(key))
             self._forget_idle(now)
-        else:
-            self._slots.move_to_end(key)
         return slot
+
+    def touch(self, key: str) -> Slot:
+        """The slot of that key, which is used now."""
+        self._slots.move_to_end(key)
+        return self._slots[key]
 
     def limits_of(self, key: str) -> Limits:
         """The user's bounds of that slot; a class's are its host's."""

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from scrapy.pqueues import QueueProtocol
     from typing_extensions import Self
 
+    from scrapy_adaptive.core.facts import Hold
+
     from .routing import Routing
 
 MOST_LOOKS = 100
@@ -180,7 +182,7 @@ class HostQueue:
                 self._routing.await_crawl(hold)
                 return self._pop_unpaced()
             else:
-                self._sleep(host)
+                self._sleep(host, hold)
         self._routing.ask_again()
         return None
 
@@ -318,13 +320,13 @@ class HostQueue:
         rank = requests.top or 0
         return rank + self._routing.handicap(requests.host) if self._routing.discount else rank
 
-    def _sleep(self, host: str) -> None:
+    def _sleep(self, host: str, hold: Hold) -> None:
         self._ready.remove(host)
         slots = self._asleep[host] = self._routing.slots_of(host)
         for slot in slots:
             self._sleepers.setdefault(slot, Rota())
         self._file(self._hosts[host])
-        self._routing.on_asleep(slots)
+        self._routing.on_asleep(slots, hold)
 
     def _rise(self, host: str) -> None:
         for slot in self._asleep.pop(host, ()):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_adaptive.adapters.scrapy_internals import Copy
@@ -146,9 +146,11 @@ class Routing:
         if not is_used:
             self.unpaced.discard(queue_key)
 
-    def slots_of(self, queue_key: str) -> Iterable[str]:
+    def slots_of(self, queue_key: str) -> Sequence[str]:
         """The slots through which a queue's requests are sent, as far as is known."""
-        return list(self._routes.get(queue_key, ())) or (queue_key.removesuffix(STALE),)
+        if queue_key in self._routes:
+            return tuple(self._routes[queue_key])
+        return (queue_key.removesuffix(STALE),)
 
     def handicap(self, queue_key: str) -> float:
         """How much less the next request of this queue counts than its priority says."""
@@ -198,10 +200,10 @@ class Routing:
         if self.discount:
             self._taken[queue_key] += 1
 
-    def on_asleep(self, slots: Iterable[str]) -> None:
-        """Requests wait until one of these slots may send."""
+    def on_asleep(self, slots: Sequence[str], hold: Hold) -> None:
+        """Requests wait until one of these slots may send; the earliest is held by this."""
         for slot in slots:
-            self._traffic.rearm(slot)
+            self._traffic.rearm(slot, room_at=hold.until if len(slots) == 1 else None)
 
     def before_pop(self) -> bool:
         """The engine has a place: whether somebody at the gate takes it."""
@@ -295,25 +297,34 @@ class Routing:
 
     def ripe_at(self, key: str, now: float) -> float:
         """The instant at which requests that sleep may leave; infinity where none do."""
-        if not any(queue.awaits(key) for queue in self._queues):
+        if not self._is_awaited(key):
             return math.inf
         hold = self.hold(key)
         return now if hold is None else hold.until
 
     def on_due(self, key: str) -> bool:
         """The instant of this slot has come; returns whether requests may leave by it."""
-        if not any(queue.awaits(key) for queue in self._queues):
-            return False
-        hold = self.hold(key)
-        if hold is not None:
-            is_silent = self._cached is not None and hold.reason in SILENT
-            return is_silent and sum(queue.look_again(key + STALE) for queue in self._queues) > 0
-        return sum(queue.wake(key) for queue in self._queues) > 0
+        return self._is_awaited(key) and self._wake(key, self.hold(key))
 
-    def on_freed(self, key: str) -> None:
+    def on_freed(self, key: str) -> float:
         """A place of this slot is free: the engine takes as long as a timer to use it."""
-        if self.on_due(key):
+        if not self._is_awaited(key):
+            return math.inf
+        hold = self.hold(key)
+        if self._wake(key, hold):
             self._engine.nudge()
+            return self.ripe_at(key, self._clock())
+        return math.inf if hold is None else hold.until
+
+    def _is_awaited(self, slot: str) -> bool:
+        return any(queue.awaits(slot) for queue in self._queues)
+
+    def _wake(self, slot: str, hold: Hold | None) -> bool:
+        """Wake one queue of those that wait for this slot, if it may send; returns whether."""
+        if hold is None:
+            return sum(queue.wake(slot) for queue in self._queues) > 0
+        is_silent = self._cached is not None and hold.reason in SILENT
+        return is_silent and sum(queue.look_again(slot + STALE) for queue in self._queues) > 0
 
     def has_suspect(self, key: str) -> bool:
         """Whether a page that was refused waits here."""

@@ -57,8 +57,8 @@ class WaitingRoom(Protocol):
     def on_due(self, key: str) -> bool:
         """That instant has come; returns whether the engine should ask."""
 
-    def on_freed(self, key: str) -> None:
-        """A permit of this slot has ended."""
+    def on_freed(self, key: str) -> float:
+        """A permit of this slot has ended; returns the instant at which to wake it."""
 
     def on_at_gate(self, request: Request, key: str) -> str | None:
         """A request has reached the gate; returns the slot whose reservation it ended."""
@@ -102,8 +102,9 @@ class NoRoom:
         """Nothing wakes."""
         return False
 
-    def on_freed(self, key: str) -> None:
+    def on_freed(self, key: str) -> float:
         """Nobody takes the place."""
+        return math.inf
 
     def on_at_gate(self, request: Request, key: str) -> str | None:
         """It had no reservation."""
