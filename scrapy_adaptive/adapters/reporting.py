@@ -101,13 +101,21 @@ class Reporting:
         """A request waits in its queue, not at the gate."""
         self._stats.inc_value("adaptive/handed_back")
 
-    def on_stopped(self, causes: Iterable[str]) -> None:
-        """The global breaker has opened."""
-        logger.info("global breaker: the whole crawl is stopped (trouble on %s)", ", ".join(causes))
+    def on_stopped(self, causes: Iterable[str], *, uplink: bool) -> None:
+        """The crawler's own line is down, or the global breaker has opened."""
+        slots = ", ".join(causes)
+        if uplink:
+            logger.warning(
+                "no host answers any more (%s among them): the connection of this machine seems "
+                "to be down. One request every few seconds tests it; no retries are spent.",
+                slots,
+            )
+        else:
+            logger.info("global breaker: the whole crawl is stopped (trouble on %s)", slots)
 
     def on_resumed(self) -> None:
-        """The global breaker has closed."""
-        logger.info("global breaker: the crawl goes on")
+        """The line is up again, or the global breaker has closed."""
+        logger.info("the whole crawl goes on")
 
     def on_decision(
         self,

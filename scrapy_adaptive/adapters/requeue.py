@@ -66,7 +66,7 @@ class Requeue:
     def after(self, request: Request, flight: Flight) -> Request | None:
         """The request, if it is to be fetched again; None if Scrapy is to see what came."""
         decision = flight.decision
-        if decision is None or not decision.event.is_pain:
+        if decision is None or not decision.again:
             self._forget(request, flight)
             return None
         if self._is_interactive:
@@ -91,7 +91,8 @@ class Requeue:
         scheduled = traffic.returns.is_scheduled(request)
         if traffic.is_closing and not scheduled:
             return None
-        count = self._count(request)
+        is_own = flight.outcome is not Outcome.FAILED  # else the crawler's own line is down
+        count = self._count(request) if is_own else 0
         if not scheduled and is_robots_txt(request) and count >= ROBOTS_REFUSALS:
             request.meta["dont_retry"] = True
             return None

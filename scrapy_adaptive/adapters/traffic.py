@@ -305,16 +305,17 @@ class Traffic:
 
     def _look_at_global(self) -> None:
         """While the whole crawl is stopped, and when it goes on, every slot's instant moves."""
-        hold = self.governor.stop_hold(self.clock())
-        was_stopped, self._stopped = self._stopped, hold is not None
-        if hold is not None and not was_stopped:
-            self._reporting.on_stopped(self.governor.stop_causes)
-        elif was_stopped and hold is None:
+        governor, now = self.governor, self.clock()
+        was_stopped, self._stopped = self._stopped, governor.is_stopped(now)
+        hold = governor.stop_hold(now)
+        if self._stopped and not was_stopped:
+            self._reporting.on_stopped(governor.stop_causes, uplink=governor.is_uplink_down)
+        elif was_stopped and not self._stopped:
             self._reporting.on_resumed()
             self._engine.nudge()
         if hold is not None:
             self.await_crawl(hold)
-        if hold is not None or was_stopped:
+        if self._stopped or was_stopped:
             for key in {*self._gate_queue, *self.room.keys}:
                 self._send_back(key)
                 self.rearm(key)

@@ -50,6 +50,7 @@ class Reason(Enum):
     ROBOTS = "robots.txt awaited"
     GLOBAL = "global breaker"
     GLOBAL_RATE = "global rate"
+    UPLINK = "uplink down"
 
 
 class Hold(NamedTuple):
@@ -82,14 +83,7 @@ class Event(Enum):
     PROBE_REFUSED = "probe refused"
     BROKEN = "broken page"
     LONE_FAILURE = "lone failure"
-
-    @property
-    def is_pain(self) -> bool:
-        """Whether the request is to be fetched again without spending a retry."""
-        return self in _PAIN
-
-
-_PAIN = frozenset({Event.TRIPPED, Event.LATE, Event.PROBE_REFUSED})
+    UPLINK_DOWN = "uplink down"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +94,9 @@ class Answer:
     latency: float | None = None
     """Seconds to the response's head; None teaches the latency law nothing."""
     may_lower: bool = True
-    """Whether this latency may lower the delay: a status of 200, as in AutoThrottle."""
+    """Whether this latency may lower the delay: an error page's may not."""
+    silent: bool = False
+    """Whether nothing came back: no connection, no name, no answer in time."""
     told: float | None = None
     """Seconds of silence the site itself asked for."""
     quotas: tuple[Quota, ...] = ()
@@ -146,6 +142,8 @@ class Decision:
     """Seconds of silence from now; 0 when there is none."""
     why: str
     """Empty for an acceptance, after which the delay is what the slot is bound by."""
+    again: bool = False
+    """Whether the request is to be fetched again without spending a retry."""
 
 
 class Recovery(NamedTuple):

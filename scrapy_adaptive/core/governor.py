@@ -2,7 +2,8 @@
 
 Laws
 ----
-* The global breaker and the crawl-wide bucket stand before every slot.
+* The uplink, the global breaker and the crawl-wide bucket stand before every slot.
+* What fails while the crawler's own uplink is down says nothing of a site, and spends no retry.
 * A class of pages that is split off has a slot of its own under the host's: it may send when both
   may. Its acceptances count for both, its refusals are its own.
 * granted = measured + ignored + dropped + in flight, at every instant.
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from .breaker.global_breaker import GlobalBreaker
+from .breaker.uplink import Uplink
 from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
 from .global_rate import GlobalRate
 from .limits import Limits
@@ -77,6 +79,7 @@ class Governor:
         self._slots = Slots(limits, slot_limits or {}, ceiling=ceiling, most=max_slots)
         self._families = self._slots.families
         self._global_breaker = global_breaker
+        self._uplink = Uplink()
         self._global_rate = GlobalRate(global_rate)
         self._chance = chance
 
@@ -142,7 +145,16 @@ class Governor:
         return slot.wanted
 
     def stop_hold(self, now: float) -> Hold | None:
-        """Why the global breaker lets nothing through, and until when; None when it is closed."""
+        """Why no request of any slot may be sent at `now`, and until when; None when one may.
+
+        The crawler's own uplink is down, or the global breaker is open.
+        """
+        return self._stop_hold(now, queued=False)
+
+    def _stop_hold(self, now: float, *, queued: bool) -> Hold | None:
+        until = self._uplink.hold_until(now, queued=queued)
+        if until is not None:
+            return Hold(until, Reason.UPLINK)
         if not self._global_breaker.is_open:
             return None
         until = self._global_breaker.hold_until(now, in_flight=self.counts.in_flight)
@@ -150,7 +162,7 @@ class Governor:
 
     def crawl_hold(self, now: float) -> Hold | None:
         """Why no request of any slot may leave its queue at `now`, and until when."""
-        return self.stop_hold(now) or self._global_rate.hold_queued(now)
+        return self._stop_hold(now, queued=True) or self._global_rate.hold_queued(now)
 
     def queue_hold(self, key: str, now: float) -> Hold | None:
         """Why no request of this slot may leave its queue at `now`, the whole crawl aside.
@@ -191,6 +203,7 @@ class Governor:
         host = self._families.host_of(key)
         if host is not None:
             permit.host = self._slots[host].take(now, self._chance())
+        self._uplink.on_sent(now)
         self.counts.granted += 1
         self.counts.probes += permit.probe
         return permit
@@ -215,6 +228,7 @@ class Governor:
             if host is not None:
                 host.reserve(now)
             self._global_rate.reserve(now)
+            self._uplink.on_promised(now)
         return hold
 
     def release(self, key: str) -> None:
@@ -231,6 +245,8 @@ class Governor:
 
     def is_overtaken(self, permit: Permit, now: float) -> bool:
         """Whether pain came after this permit was granted: it must not be used any more."""
+        if self._uplink.is_down:
+            return permit.sent_at <= self._uplink.down_at
         return self.is_stopped(now) or any(
             self._slots[each.key].is_overtaken(each) for each in _with_host(permit)
         )
@@ -240,6 +256,8 @@ class Governor:
     def on_answer(self, permit: Permit, answer: Answer, now: float) -> Decision:
         """A request ended with an answer of its site, or with a failure to get one."""
         slot = self._slots[permit.key]
+        if not self._is_answer_of(permit, answer, now):
+            return self._excuse(permit, slot)
         held = 0.0 if answer.outcome is Outcome.ACCEPTED else slot.pace.tokens(now)
         decision = slot.on_answer(permit, answer, now, self._chance())
         counts = self.counts
@@ -249,7 +267,6 @@ class Governor:
         elif answer.kind is not None:
             decision = self._slots.on_kind(slot, answer, decision, now)
         if answer.outcome is Outcome.ACCEPTED:
-            self._global_breaker.on_accepted()
             self.is_stopped(now)
             return decision
         counts.refusals += answer.outcome is Outcome.REFUSED
@@ -260,12 +277,9 @@ class Governor:
             counts.trips += 1
             counts.drained_tokens += held
             opens = self._global_breaker.on_trip(self.host_of(permit.key), now)
-        if answer.outcome is Outcome.FAILED:
-            opens |= self._global_breaker.on_failure(self.host_of(permit.key), now)
         if opens:
             self._drain_all(now)
-        if self.is_stopped(now) and decision.event is Event.LONE_FAILURE:
-            return replace(decision, event=Event.LATE, why="the whole crawl is stopped")
+        self.is_stopped(now)
         return decision
 
     def on_doubt(self, permit: Permit) -> None:
@@ -290,12 +304,38 @@ class Governor:
 
     @property
     def stop_causes(self) -> tuple[str, ...]:
-        """Slots whose trouble opened the global breaker last."""
-        return self._global_breaker.causes
+        """Slots whose trouble stopped the whole crawl last."""
+        return self._uplink.failing if self._uplink.is_down else self._global_breaker.causes
+
+    @property
+    def is_uplink_down(self) -> bool:
+        """Whether the crawler's own line is down: only a test request leaves now and then."""
+        return self._uplink.is_down
 
     def is_stopped(self, now: float) -> bool:
-        """Whether the global breaker is open; its cool-down begins with the last answer back."""
-        return self.stop_hold(now) is not None
+        """Whether the whole crawl is; a cool-down begins with the last answer back."""
+        return self._uplink.is_down or self.stop_hold(now) is not None
+
+    def _is_answer_of(self, permit: Permit, answer: Answer, now: float) -> bool:
+        """Whether what came of a request says anything of its site; else the uplink is down."""
+        host = self.host_of(permit.key)
+        if not answer.silent:
+            self._uplink.on_answer(host, now)
+            return True
+        if self._uplink.on_silence(host, now):
+            self.counts.global_trips += 1
+            for key in self._uplink.failing:
+                for each in self.family(key):
+                    self._slots[each].forgive_failures(now)
+        return not self._uplink.is_down
+
+    def _excuse(self, permit: Permit, slot: Slot) -> Decision:
+        """The crawler's own line is down: no site is charged with it, and no page."""
+        self._end(permit)
+        self.counts.measured += 1
+        self.counts.failures += 1
+        why = "no host answers: the crawler's own connection is down"
+        return Decision(Event.UPLINK_DOWN, slot.delay, 0.0, 0.0, why, again=True)
 
     def _end(self, permit: Permit) -> None:
         """A permit ended without an answer of the site."""

@@ -3,6 +3,7 @@
 Laws
 ----
 * `delay = max(latency delay, 1 / ceiling, floors, quota)`; the bucket turns it into instants.
+* Towards a dead host only floors and quota hold.
 * A promise of a place counts against the bucket as a send does.
 """
 
@@ -41,6 +42,7 @@ class Pace:
         "_limits",
         "_promised_at",
         "crawl_delay",
+        "is_dead",
         "latency_delay",
         "quotas",
     )
@@ -50,6 +52,8 @@ class Pace:
         """Seconds between sends that AutoThrottle's law asks for."""
         self.crawl_delay = 0.0
         """Seconds between sends that the site's robots.txt asks for."""
+        self.is_dead = False
+        """Whether the host does not answer: there is nobody to be polite to."""
         self.quotas = Quotas()
         self._limits = limits
         self._ceiling = ceiling
@@ -66,6 +70,8 @@ class Pace:
     @property
     def delay(self) -> float:
         """Least seconds between two sends."""
+        if self.is_dead:
+            return max(self.floor, self.quotas.delay)
         return max(self.latency_delay, 1.0 / self._ceiling.rate, self.floor, self.quotas.delay)
 
     @property

@@ -56,9 +56,9 @@ class Pause:
         """Something happened to the breaker."""
         self.phase = TABLE[self.phase, signal]
 
-    def end(self, now: float) -> None:
-        """The probe was accepted."""
-        self.signal(Signal.PROBE_ACCEPTED)
+    def end(self, now: float, by: Signal = Signal.PROBE_ACCEPTED) -> None:
+        """The probe was accepted, or there is nobody to wait for."""
+        self.signal(by)
         self._before += now - self._began_at
 
     def is_parked(self, now: float) -> bool:

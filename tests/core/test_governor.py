@@ -74,23 +74,6 @@ class TestGlobalBreaker:
         assert virtual.slot("b").pace.tokens(virtual.now) == 0.0
         assert virtual.slot("b").pace.burst_tokens == 1.0
 
-    def test_failures_on_all_slots_with_nothing_accepted_are_the_uplinks(self) -> None:
-        """The one that shows it is requeued; a failure of one host alone is not."""
-        virtual = Virtual(UNPACED, global_slots=2)
-        virtual.fetch(key="a")
-        virtual.fetch(key="b")
-        assert virtual.fail(virtual.send("a")).event is Event.LONE_FAILURE
-        decision = virtual.fail(virtual.send("b"))
-        assert (decision.event, decision.event.is_pain) == (Event.LATE, True)
-        assert virtual.hold("c") == Hold(5.0, Reason.GLOBAL)
-
-    def test_anything_accepted_in_between_acquits_the_uplink(self) -> None:
-        virtual = Virtual(UNPACED, global_slots=2)
-        virtual.fail(virtual.send("a"))
-        virtual.fetch(key="c")
-        assert virtual.fail(virtual.send("b")).event is Event.LONE_FAILURE
-        assert not virtual.governor.is_stopped(virtual.now)
-
 
 class TestGlobalRate:
     """The crawl-wide bucket stands before every slot."""

@@ -17,9 +17,6 @@ from __future__ import annotations
 
 import math
 
-LEAST_FAILING_SLOTS = 2
-"""One failing slot never means that the uplink is down."""
-
 
 class GlobalBreaker:
     """Open or closed, for all slots at once.
@@ -35,7 +32,6 @@ class GlobalBreaker:
 
     __slots__ = (
         "_closes_at",
-        "_failed",
         "_tripped",
         "causes",
         "cooldown",
@@ -55,19 +51,10 @@ class GlobalBreaker:
         """Slots whose trouble opened it last."""
         self._closes_at: float | None = None
         self._tripped: dict[str, float] = {}
-        self._failed: dict[str, float] = {}
 
     def on_trip(self, key: str, now: float) -> bool:
         """A slot tripped; returns whether the global breaker opens by it."""
         return self._on_trouble(self._tripped, key, now, self.slots)
-
-    def on_failure(self, key: str, now: float) -> bool:
-        """A download failed; returns whether the global breaker opens by it."""
-        return self._on_trouble(self._failed, key, now, max(self.slots, LEAST_FAILING_SLOTS))
-
-    def on_accepted(self) -> None:
-        """Something was accepted somewhere: the uplink works."""
-        self._failed.clear()
 
     def hold_until(self, now: float, *, in_flight: int) -> float | None:
         """The instant before which nothing may leave; None when it is closed.

@@ -98,34 +98,3 @@ def test_it_opens_again_after_it_has_closed() -> None:
     assert breaker.hold_until(5.0, in_flight=0) is None
     assert breaker.on_trip("b", 6.0)
     assert breaker.hold_until(6.0, in_flight=0) == 11.0
-
-
-def test_failures_on_enough_slots_mean_the_uplink_is_down(breaker: GlobalBreaker) -> None:
-    assert [breaker.on_failure(key, 0.0) for key in "abc"] == [False, False, True]
-
-
-def test_anything_accepted_between_acquits_the_uplink(breaker: GlobalBreaker) -> None:
-    breaker.on_failure("a", 0.0)
-    breaker.on_failure("b", 0.0)
-    breaker.on_accepted()
-    assert not breaker.on_failure("c", 0.0)
-
-
-def test_an_acceptance_does_not_acquit_slots_that_tripped(breaker: GlobalBreaker) -> None:
-    breaker.on_trip("a", 0.0)
-    breaker.on_trip("b", 0.0)
-    breaker.on_accepted()
-    assert breaker.on_trip("c", 0.0)
-
-
-def test_one_failing_slot_is_never_the_uplink() -> None:
-    """Even where one tripping slot stops the crawl."""
-    breaker = GlobalBreaker(slots=1, window=10.0, cooldown=5.0)
-    assert not any(breaker.on_failure("a", now) for now in (0.0, 1.0, 2.0))
-    assert breaker.on_failure("b", 3.0)
-
-
-def test_failures_and_trips_are_counted_apart(breaker: GlobalBreaker) -> None:
-    breaker.on_trip("a", 0.0)
-    breaker.on_trip("b", 0.0)
-    assert not breaker.on_failure("c", 0.0)
