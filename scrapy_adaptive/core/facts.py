@@ -124,10 +124,14 @@ class Permit:
     """Requests of the slot in flight when it left, itself included."""
     paced: bool = True
     """It left when the delay let it, not later: nothing else held it up."""
+    gap: float = 0.0
+    """Seconds since the request before it left."""
     number: int = 0
     """This is the nth request of the slot, from 1."""
     host: Permit | None = None
     """That of the host's slot, taken with the permit of a class's."""
+    crawl: Permit | None = None
+    """That of the whole crawl's slot, where all slots share a limit."""
 
 
 @dataclass(frozen=True, slots=True)

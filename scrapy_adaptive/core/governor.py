@@ -15,13 +15,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from .breaker.breaker import Phase
 from .breaker.global_breaker import GlobalBreaker
 from .breaker.uplink import Uplink
+from .crawl_wide import CrawlWide
 from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
 from .global_rate import GlobalRate
 from .limits import Limits
 from .slot import Slot
-from .slots import Slots
+from .slots import CEILINGS, Slots
 
 
 @dataclass(slots=True)
@@ -80,6 +82,12 @@ class Governor:
         self._families = self._slots.families
         self._global_breaker = global_breaker
         self._uplink = Uplink()
+        self._crawl_wide = CrawlWide(
+            slots=global_breaker.slots,
+            window=global_breaker.window,
+            cooldown=global_breaker.cooldown,
+            make=CEILINGS[ceiling],
+        )
         self._global_rate = GlobalRate(global_rate)
         self._chance = chance
 
@@ -135,6 +143,8 @@ class Governor:
         host = self._families.host_of(key)
         if host is not None:
             hold = _later(hold, self.slot(host, now).hold(now))
+        if self._crawl_wide.slot is not None:
+            hold = _later(hold, self._crawl_wide.slot.hold(now))
         return hold or self._global_rate.hold(now)
 
     def wanted(self, key: str) -> Wanted:
@@ -162,7 +172,9 @@ class Governor:
 
     def crawl_hold(self, now: float) -> Hold | None:
         """Why no request of any slot may leave its queue at `now`, and until when."""
-        return self._stop_hold(now, queued=True) or self._global_rate.hold_queued(now)
+        hold = self._stop_hold(now, queued=True) or self._global_rate.hold_queued(now)
+        crawl = self._crawl_wide.slot
+        return hold if crawl is None else _later(hold, crawl.hold_queued(now))
 
     def queue_hold(self, key: str, now: float) -> Hold | None:
         """Why no request of this slot may leave its queue at `now`, the whole crawl aside.
@@ -203,6 +215,8 @@ class Governor:
         host = self._families.host_of(key)
         if host is not None:
             permit.host = self._slots[host].take(now, self._chance())
+        if self._crawl_wide.slot is not None:
+            permit.crawl = self._crawl_wide.slot.take(now, self._chance())
         self._uplink.on_sent(now)
         self.counts.granted += 1
         self.counts.probes += permit.probe
@@ -228,6 +242,8 @@ class Governor:
             if host is not None:
                 host.reserve(now)
             self._global_rate.reserve(now)
+            if self._crawl_wide.slot is not None:
+                self._crawl_wide.slot.reserve(now)
             self._uplink.on_promised(now)
         return hold
 
@@ -238,6 +254,9 @@ class Governor:
         if host is not None:
             self._slots[host].reserved -= 1
         self._global_rate.release()
+        crawl = self._crawl_wide.slot
+        if crawl is not None and crawl.reserved:  # it may be younger than the promise
+            crawl.reserved -= 1
 
     def forget_unused(self, key: str) -> None:
         """Forget a slot through which nothing was sent: its requests go another way."""
@@ -247,8 +266,8 @@ class Governor:
         """Whether pain came after this permit was granted: it must not be used any more."""
         if self._uplink.is_down:
             return permit.sent_at <= self._uplink.down_at
-        return self.is_stopped(now) or any(
-            self._slots[each.key].is_overtaken(each) for each in _with_host(permit)
+        return self._stop_hold(now, queued=False) is not None or any(
+            slot.is_overtaken(each) for slot, each in self._parts(permit)
         )
 
     # Facts
@@ -258,29 +277,62 @@ class Governor:
         slot = self._slots[permit.key]
         if not self._is_answer_of(permit, answer, now):
             return self._excuse(permit, slot)
-        held = 0.0 if answer.outcome is Outcome.ACCEPTED else slot.pace.tokens(now)
-        decision = slot.on_answer(permit, answer, now, self._chance())
         counts = self.counts
         counts.measured += 1
+        counts.refusals += answer.outcome is Outcome.REFUSED
+        counts.failures += answer.outcome is Outcome.FAILED
+        refused = answer.outcome is Outcome.REFUSED
+        if answer.outcome is not Outcome.FAILED:
+            self._crawl_wide.on_answer(self.host_of(permit.key), now, served=not refused)
+        is_common = refused and slot.is_news(permit) and self._crawl_wide.on_refusal(slot, permit)
+        tried = slot.tried(permit)
+        if answer.outcome is Outcome.REFUSED and self._crawl_wide.slot is not None:
+            if not self._crawl_wide.is_own(self.host_of(permit.key), permit, tried=tried):
+                if not self._crawl_wide.is_refuted:
+                    return self._refuse_crawl(permit, slot, answer, now)
+                self._crawl_wide.end(self._slots)
+        self._tell_crawl(permit, answer, now)
+        held = 0.0 if answer.outcome is Outcome.ACCEPTED else slot.pace.tokens(now)
+        decision = slot.on_answer(permit, answer, now, self._chance())
         if permit.host is not None:
             self._tell_host(permit.host, answer, now)
         elif answer.kind is not None:
             decision = self._slots.on_kind(slot, answer, decision, now)
-        if answer.outcome is Outcome.ACCEPTED:
-            self.is_stopped(now)
-            return decision
-        counts.refusals += answer.outcome is Outcome.REFUSED
-        counts.failures += answer.outcome is Outcome.FAILED
         counts.broken_pages += decision.event is Event.BROKEN
-        opens = False
         if decision.event is Event.TRIPPED:
             counts.trips += 1
             counts.drained_tokens += held
-            opens = self._global_breaker.on_trip(self.host_of(permit.key), now)
-        if opens:
-            self._drain_all(now)
+            if self._global_breaker.on_trip(self.host_of(permit.key)):
+                self._drain_all(now)
+        if is_common:
+            counts.global_trips += 1
+            self._crawl_wide.begin(self._slots, now)
         self.is_stopped(now)
         return decision
+
+    def _refuse_crawl(self, permit: Permit, slot: Slot, answer: Answer, now: float) -> Decision:
+        """All slots share a limit, and it was met: the slot that met it is not to blame."""
+        crawl, mine = self._crawl_wide.slot, self._crawl_wide.of(permit)
+        slot.on_lost(permit)
+        if permit.host is not None:
+            self._slots[permit.host.key].on_lost(permit.host)
+        if answer.told is not None:
+            slot.resume_pause(now, answer.told)
+        why = "the limit of the whole crawl was met"
+        if crawl is not None and mine is not None:
+            crawl.on_answer(mine, Answer(Outcome.REFUSED), now, self._chance())
+        return Decision(Event.LATE, slot.delay, 0.0, slot.silent_for(now), why, again=True)
+
+    def _tell_crawl(self, permit: Permit, answer: Answer, now: float) -> None:
+        """What a request means for the whole crawl: an acceptance is one, pain is no news."""
+        crawl, mine = self._crawl_wide.slot, self._crawl_wide.of(permit)
+        if crawl is None or mine is None:
+            return
+        if answer.outcome is Outcome.ACCEPTED:
+            served = Answer(Outcome.ACCEPTED, answer.latency, may_lower=False)
+            crawl.on_answer(mine, served, now, self._chance())
+        else:
+            crawl.on_lost(mine)
 
     def on_doubt(self, permit: Permit) -> None:
         """An answer that looks like a refusal has arrived; its verdict is awaited."""
@@ -314,7 +366,9 @@ class Governor:
 
     def is_stopped(self, now: float) -> bool:
         """Whether the whole crawl is; a cool-down begins with the last answer back."""
-        return self._uplink.is_down or self.stop_hold(now) is not None
+        crawl = self._crawl_wide.slot
+        is_paused = crawl is not None and crawl.phase is not Phase.CLOSED
+        return is_paused or self._uplink.is_down or self.stop_hold(now) is not None
 
     def _is_answer_of(self, permit: Permit, answer: Answer, now: float) -> bool:
         """Whether what came of a request says anything of its site; else the uplink is down."""
@@ -339,8 +393,17 @@ class Governor:
 
     def _end(self, permit: Permit) -> None:
         """A permit ended without an answer of the site."""
-        for each in _with_host(permit):
-            self._slots[each.key].on_lost(each)
+        for slot, each in self._parts(permit):
+            slot.on_lost(each)
+
+    def _parts(self, permit: Permit) -> Iterator[tuple[Slot, Permit]]:
+        """The slots whose permit this is, and what each has given: its own, its host's, the crawl's."""
+        yield self._slots[permit.key], permit
+        if permit.host is not None:
+            yield self._slots[permit.host.key], permit.host
+        crawl, mine = self._crawl_wide.slot, self._crawl_wide.of(permit)
+        if crawl is not None and mine is not None:
+            yield crawl, mine
 
     def _tell_host(self, permit: Permit, answer: Answer, now: float) -> None:
         """What a class's request means for its host: an acceptance is one, pain is no news."""
@@ -361,8 +424,3 @@ def _later(hold: Hold | None, other: Hold | None) -> Hold | None:
     if hold is None or (other is not None and other.until > hold.until):
         return other
     return hold
-
-
-def _with_host(permit: Permit) -> tuple[Permit, ...]:
-    """A permit, and that of the host's slot which was taken with it."""
-    return (permit,) if permit.host is None else (permit, permit.host)

@@ -156,6 +156,10 @@ class Pace:
         """One more was accepted: the bucket grows back."""
         self._bucket.on_accepted()
 
+    def take_up(self, ceiling: Ceiling) -> None:
+        """Another ceiling holds from here."""
+        self._ceiling = ceiling
+
     def drain(self, now: float) -> float:
         """Empty the bucket; returns the tokens lost."""
         return self._bucket.drain(now, self.delay)

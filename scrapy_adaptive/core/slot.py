@@ -10,7 +10,7 @@ Laws
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .breaker.breaker import Phase, Signal
 from .breaker.failures import Failures
@@ -33,8 +33,18 @@ waited for in no later pause either."""
 RECHECK_MOST = 12.0
 """Most seconds of silence before a recheck: just over ten, as people write limits."""
 
+ON_TIME = 0.98
+"""Share of the gap of the held rate after which a request did not come too soon."""
+
 FORGET_AFTER = 3620.0
 """Seconds after which a pause that nobody probed is no news any more: the longest rung."""
+
+
+class Taught(NamedTuple):
+    """What refusals have taught of a site."""
+
+    ceiling: Ceiling
+    silence: Silence
 
 
 class Slot:
@@ -45,14 +55,18 @@ class Slot:
         limits: the user's own bounds.
         ceiling: the law that learns the site's limit.
         now: monotonic seconds.
+        drain: most seconds for which a pause waits for what is in flight.
     """
 
-    def __init__(self, key: str, limits: Limits, ceiling: Ceiling, now: float) -> None:
+    def __init__(
+        self, key: str, limits: Limits, ceiling: Ceiling, now: float, *, drain: float = DRAIN
+    ) -> None:
         self.key = key
         self.limits = limits
         self.ceiling = ceiling
         self.pace = Pace(limits, ceiling, now)
         self.pause = Pause(limits.max_pause)
+        self._drain = drain
         self.in_flight = 0
         self.reserved = 0
         """Places promised to requests that have not reached the gate yet."""
@@ -81,6 +95,7 @@ class Slot:
         """Whether the present pause is that of a host that fails, and refused nothing."""
         self._silence = Silence()
         self._sent_count = 0
+        self._sent_at = -NEVER
         self._failures = Failures()
         self.slowness = Slowness(1.0 if limits.is_auto else NEVER)
         self.accepted_count = 0
@@ -162,8 +177,8 @@ class Slot:
         if pause.phase is Phase.OPEN and busy > self.in_flight:
             return Hold(NEVER, Reason.IN_FLIGHT)
         awaited = busy - self._straggler_count
-        if pause.phase is Phase.OPEN and awaited and now < pause.last_refused_at + DRAIN:
-            return Hold(max(pause.until, pause.last_refused_at + DRAIN), Reason.IN_FLIGHT)
+        if pause.phase is Phase.OPEN and awaited and now < pause.last_refused_at + self._drain:
+            return Hold(max(pause.until, pause.last_refused_at + self._drain), Reason.IN_FLIGHT)
         if pause.phase is Phase.OPEN and now < pause.until:
             return Hold(pause.until, Reason.PAUSED)
         if self._recheck_at is not None and now < self._recheck_at:
@@ -179,6 +194,10 @@ class Slot:
         """The instant that ends the pause, or the wait for a spent quota; 0 for neither."""
         paused = self.pause.until if self.phase is not Phase.CLOSED else 0.0
         return max(paused, self.pace.quotas.spent_until)
+
+    def silent_for(self, now: float) -> float:
+        """Seconds of the pause from now on; 0 for none."""
+        return max(0.0, self.pause.until - now) if self.phase is Phase.OPEN else 0.0
 
     def is_parked(self, now: float) -> bool:
         """Whether the site asks for a longer silence than the user wants to sit through."""
@@ -226,8 +245,10 @@ class Slot:
             recheck=recheck,
             level=self.in_flight,
             paced=paced,
+            gap=now - self._sent_at,
             number=self._sent_count,
         )
+        self._sent_at = now
         if is_probe:
             self._probe = permit
         if recheck:
@@ -270,7 +291,7 @@ class Slot:
         else:
             event, why = self._on_refused(permit, answer, now, chance)
         self._look_at_failures(now)
-        wait = max(0.0, self.pause.until - now) if self.phase is Phase.OPEN else 0.0
+        wait = self.silent_for(now)
         again = answer.outcome is Outcome.REFUSED and event is not Event.BROKEN
         return Decision(event, self.delay, self.delay - before, wait, why, again)
 
@@ -289,6 +310,38 @@ class Slot:
         """The site had asked an earlier run for a silence that is not over for `wait` seconds."""
         self.pause.begin(now, wait, told=wait)
         self._excused = True
+
+    def pause_for(self, now: float, wait: float) -> None:
+        """Be silent for so long, which cuts nothing."""
+        self.pause.begin(now, wait)
+        self._excused = True
+
+    def tried(self, permit: Permit) -> bool:
+        """Whether this request came sooner after the one before than is known to be allowed."""
+        return permit.gap * self.ceiling.held_rate < ON_TIME
+
+    def is_news(self, permit: Permit) -> bool:
+        """Whether a refusal of this request begins an epoch, or lengthens its pause."""
+        return permit.probe or (self.phase is Phase.CLOSED and permit.sent_at >= self._epoch_at)
+
+    def begin_anew(self, ceiling: Ceiling, now: float) -> Taught:
+        """The refusals of late were not this site's: forget them; returns what they taught."""
+        taught = Taught(self.ceiling, self._silence)
+        self._take_up(Taught(ceiling, Silence()))
+        self.suspects = Suspects()
+        self._recheck_at = None
+        if self.phase is not Phase.CLOSED:
+            self._excused = True
+            self.pause.until = min(self.pause.until, now + BREATH)
+        return taught
+
+    def _take_up(self, taught: Taught) -> None:
+        self.ceiling, self._silence = taught
+        self.pace.take_up(self.ceiling)
+
+    def restore(self, taught: Taught) -> None:
+        """They were its own after all."""
+        self._take_up(taught)
 
     def forgive_failures(self, now: float) -> None:
         """The failures of late were the crawler's own line's: nothing is learned from them."""

@@ -32,7 +32,6 @@ class GlobalBreaker:
 
     __slots__ = (
         "_closes_at",
-        "_tripped",
         "causes",
         "cooldown",
         "is_open",
@@ -50,11 +49,15 @@ class GlobalBreaker:
         self.causes: tuple[str, ...] = ()
         """Slots whose trouble opened it last."""
         self._closes_at: float | None = None
-        self._tripped: dict[str, float] = {}
 
-    def on_trip(self, key: str, now: float) -> bool:
-        """A slot tripped; returns whether the global breaker opens by it."""
-        return self._on_trouble(self._tripped, key, now, self.slots)
+    def on_trip(self, key: str) -> bool:
+        """A slot was refused; returns whether the global breaker opens by it."""
+        if self.slots > 1:
+            return False
+        opens, self.is_open = not self.is_open, True
+        self.causes = (key,)
+        self._closes_at = None
+        return opens
 
     def hold_until(self, now: float, *, in_flight: int) -> float | None:
         """The instant before which nothing may leave; None when it is closed.
@@ -71,16 +74,3 @@ class GlobalBreaker:
             return self._closes_at
         self.is_open = False
         return None
-
-    def _on_trouble(self, seen: dict[str, float], key: str, now: float, enough: int) -> bool:
-        seen.pop(key, None)
-        seen[key] = now
-        for other in [other for other, at in seen.items() if at <= now - self.window]:
-            del seen[other]
-        if len(seen) < enough:
-            return False
-        opens = not self.is_open
-        self.causes = tuple(seen)
-        self.is_open = True
-        self._closes_at = None
-        return opens
