@@ -50,6 +50,7 @@ class Reason(Enum):
     ROBOTS = "robots.txt awaited"
     GLOBAL = "global breaker"
     GLOBAL_RATE = "global rate"
+    CRAWL_WIDE = "limit of the whole crawl"
     UPLINK = "uplink down"
 
 

@@ -15,7 +15,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from .breaker.breaker import Phase
 from .breaker.global_breaker import GlobalBreaker
 from .breaker.uplink import Uplink
 from .crawl_wide import CrawlWide
@@ -143,8 +142,7 @@ class Governor:
         host = self._families.host_of(key)
         if host is not None:
             hold = _later(hold, self.slot(host, now).hold(now))
-        if self._crawl_wide.slot is not None:
-            hold = _later(hold, self._crawl_wide.slot.hold(now))
+        hold = _later(hold, self._crawl_wide.hold(now))
         return hold or self._global_rate.hold(now)
 
     def wanted(self, key: str) -> Wanted:
@@ -173,8 +171,7 @@ class Governor:
     def crawl_hold(self, now: float) -> Hold | None:
         """Why no request of any slot may leave its queue at `now`, and until when."""
         hold = self._stop_hold(now, queued=True) or self._global_rate.hold_queued(now)
-        crawl = self._crawl_wide.slot
-        return hold if crawl is None else _later(hold, crawl.hold_queued(now))
+        return _later(hold, self._crawl_wide.hold_queued(now))
 
     def queue_hold(self, key: str, now: float) -> Hold | None:
         """Why no request of this slot may leave its queue at `now`, the whole crawl aside.
@@ -215,8 +212,7 @@ class Governor:
         host = self._families.host_of(key)
         if host is not None:
             permit.host = self._slots[host].take(now, self._chance())
-        if self._crawl_wide.slot is not None:
-            permit.crawl = self._crawl_wide.slot.take(now, self._chance())
+        permit.crawl = self._crawl_wide.take(now, self._chance())
         self._uplink.on_sent(now)
         self.counts.granted += 1
         self.counts.probes += permit.probe
@@ -242,8 +238,7 @@ class Governor:
             if host is not None:
                 host.reserve(now)
             self._global_rate.reserve(now)
-            if self._crawl_wide.slot is not None:
-                self._crawl_wide.slot.reserve(now)
+            self._crawl_wide.reserve(now)
             self._uplink.on_promised(now)
         return hold
 
@@ -254,9 +249,7 @@ class Governor:
         if host is not None:
             self._slots[host].reserved -= 1
         self._global_rate.release()
-        crawl = self._crawl_wide.slot
-        if crawl is not None and crawl.reserved:  # it may be younger than the promise
-            crawl.reserved -= 1
+        self._crawl_wide.release()
 
     def forget_unused(self, key: str) -> None:
         """Forget a slot through which nothing was sent: its requests go another way."""
@@ -266,33 +259,44 @@ class Governor:
         """Whether pain came after this permit was granted: it must not be used any more."""
         if self._uplink.is_down:
             return permit.sent_at <= self._uplink.down_at
-        return self._stop_hold(now, queued=False) is not None or any(
-            slot.is_overtaken(each) for slot, each in self._parts(permit)
-        )
+        if self.stop_hold(now) is not None or self._crawl_wide.is_overtaken(permit):
+            return True
+        return any(self._slots[each.key].is_overtaken(each) for each in _with_host(permit))
 
     # Facts
 
     def on_answer(self, permit: Permit, answer: Answer, now: float) -> Decision:
         """A request ended with an answer of its site, or with a failure to get one."""
+        if permit.ended:
+            raise ValueError(f"{permit} has ended before")
         slot = self._slots[permit.key]
         if not self._is_answer_of(permit, answer, now):
-            return self._excuse(permit, slot)
-        counts = self.counts
+            return self._excuse(permit, slot, now)
+        counts, crawl_wide = self.counts, self._crawl_wide
+        host, refused = self.host_of(permit.key), answer.outcome is Outcome.REFUSED
         counts.measured += 1
-        counts.refusals += answer.outcome is Outcome.REFUSED
+        counts.refusals += refused
         counts.failures += answer.outcome is Outcome.FAILED
-        refused = answer.outcome is Outcome.REFUSED
         if answer.outcome is not Outcome.FAILED:
-            self._crawl_wide.on_answer(self.host_of(permit.key), now, served=not refused)
-        is_common = refused and slot.is_news(permit) and self._crawl_wide.on_refusal(slot, permit)
-        tried = slot.tried(permit)
-        if answer.outcome is Outcome.REFUSED and self._crawl_wide.slot is not None:
-            if not self._crawl_wide.is_own(self.host_of(permit.key), permit, tried=tried):
-                if not self._crawl_wide.is_refuted:
-                    return self._refuse_crawl(permit, slot, answer, now)
-                self._crawl_wide.end(self._slots)
-        self._tell_crawl(permit, answer, now)
-        held = 0.0 if answer.outcome is Outcome.ACCEPTED else slot.pace.tokens(now)
+            crawl_wide.on_answer(host, now, served=not refused)
+        if refused and crawl_wide.is_met(slot, host, permit):
+            if not crawl_wide.is_refuted():
+                return self._acquit(permit, slot, answer, now)
+            crawl_wide.end(self._slots)
+        is_news = refused and slot.is_news(permit)
+        begins = is_news and crawl_wide.is_met_first(slot, permit, now)
+        decision = self._tell(permit, slot, answer, now)
+        if begins:
+            counts.global_trips += 1
+            crawl_wide.begin(self._slots, now)
+        self.is_stopped(now)
+        return decision
+
+    def _tell(self, permit: Permit, slot: Slot, answer: Answer, now: float) -> Decision:
+        """What came of a request says something of its slot."""
+        counts, accepted = self.counts, answer.outcome is Outcome.ACCEPTED
+        held = 0.0 if accepted else slot.pace.tokens(now)
+        self._crawl_wide.on_ended(permit, answer if accepted else None, now, self._chance())
         decision = slot.on_answer(permit, answer, now, self._chance())
         if permit.host is not None:
             self._tell_host(permit.host, answer, now)
@@ -304,35 +308,18 @@ class Governor:
             counts.drained_tokens += held
             if self._global_breaker.on_trip(self.host_of(permit.key)):
                 self._drain_all(now)
-        if is_common:
-            counts.global_trips += 1
-            self._crawl_wide.begin(self._slots, now)
-        self.is_stopped(now)
         return decision
 
-    def _refuse_crawl(self, permit: Permit, slot: Slot, answer: Answer, now: float) -> Decision:
-        """All slots share a limit, and it was met: the slot that met it is not to blame."""
-        crawl, mine = self._crawl_wide.slot, self._crawl_wide.of(permit)
-        slot.on_lost(permit)
-        if permit.host is not None:
-            self._slots[permit.host.key].on_lost(permit.host)
+    def _acquit(self, permit: Permit, slot: Slot, answer: Answer, now: float) -> Decision:
+        """The limit of the whole crawl was met: the slot that met it is not to blame."""
+        self._crawl_wide.on_ended(permit, answer, now, self._chance())
+        for each in _with_host(permit):
+            self._slots[each.key].on_lost(each)
         if answer.told is not None:
             slot.resume_pause(now, answer.told)
+        self.is_stopped(now)
         why = "the limit of the whole crawl was met"
-        if crawl is not None and mine is not None:
-            crawl.on_answer(mine, Answer(Outcome.REFUSED), now, self._chance())
         return Decision(Event.LATE, slot.delay, 0.0, slot.silent_for(now), why, again=True)
-
-    def _tell_crawl(self, permit: Permit, answer: Answer, now: float) -> None:
-        """What a request means for the whole crawl: an acceptance is one, pain is no news."""
-        crawl, mine = self._crawl_wide.slot, self._crawl_wide.of(permit)
-        if crawl is None or mine is None:
-            return
-        if answer.outcome is Outcome.ACCEPTED:
-            served = Answer(Outcome.ACCEPTED, answer.latency, may_lower=False)
-            crawl.on_answer(mine, served, now, self._chance())
-        else:
-            crawl.on_lost(mine)
 
     def on_doubt(self, permit: Permit) -> None:
         """An answer that looks like a refusal has arrived; its verdict is awaited."""
@@ -340,13 +327,13 @@ class Governor:
 
     def on_ignored(self, permit: Permit, now: float) -> None:
         """The request was answered by somebody else than its site."""
-        self._end(permit)
+        self._end(permit, now)
         self.counts.ignored += 1
         self.is_stopped(now)
 
     def on_dropped(self, permit: Permit, now: float) -> None:
         """The request was given up before it reached the wire."""
-        self._end(permit)
+        self._end(permit, now)
         self.counts.dropped += 1
         self.is_stopped(now)
 
@@ -366,9 +353,8 @@ class Governor:
 
     def is_stopped(self, now: float) -> bool:
         """Whether the whole crawl is; a cool-down begins with the last answer back."""
-        crawl = self._crawl_wide.slot
-        is_paused = crawl is not None and crawl.phase is not Phase.CLOSED
-        return is_paused or self._uplink.is_down or self.stop_hold(now) is not None
+        is_held = self._uplink.is_down or self._crawl_wide.is_paused
+        return is_held or self.stop_hold(now) is not None
 
     def _is_answer_of(self, permit: Permit, answer: Answer, now: float) -> bool:
         """Whether what came of a request says anything of its site; else the uplink is down."""
@@ -383,27 +369,19 @@ class Governor:
                     self._slots[each].forgive_failures(now)
         return not self._uplink.is_down
 
-    def _excuse(self, permit: Permit, slot: Slot) -> Decision:
+    def _excuse(self, permit: Permit, slot: Slot, now: float) -> Decision:
         """The crawler's own line is down: no site is charged with it, and no page."""
-        self._end(permit)
+        self._end(permit, now)
         self.counts.measured += 1
         self.counts.failures += 1
         why = "no host answers: the crawler's own connection is down"
         return Decision(Event.UPLINK_DOWN, slot.delay, 0.0, 0.0, why, again=True)
 
-    def _end(self, permit: Permit) -> None:
+    def _end(self, permit: Permit, now: float) -> None:
         """A permit ended without an answer of the site."""
-        for slot, each in self._parts(permit):
-            slot.on_lost(each)
-
-    def _parts(self, permit: Permit) -> Iterator[tuple[Slot, Permit]]:
-        """The slots whose permit this is, and what each has given: its own, its host's, the crawl's."""
-        yield self._slots[permit.key], permit
-        if permit.host is not None:
-            yield self._slots[permit.host.key], permit.host
-        crawl, mine = self._crawl_wide.slot, self._crawl_wide.of(permit)
-        if crawl is not None and mine is not None:
-            yield crawl, mine
+        self._crawl_wide.on_ended(permit, None, now, 0.0)
+        for each in _with_host(permit):
+            self._slots[each.key].on_lost(each)
 
     def _tell_host(self, permit: Permit, answer: Answer, now: float) -> None:
         """What a class's request means for its host: an acceptance is one, pain is no news."""
@@ -424,3 +402,8 @@ def _later(hold: Hold | None, other: Hold | None) -> Hold | None:
     if hold is None or (other is not None and other.until > hold.until):
         return other
     return hold
+
+
+def _with_host(permit: Permit) -> tuple[Permit, ...]:
+    """A permit, and that of the host's slot which was taken with it."""
+    return (permit,) if permit.host is None else (permit, permit.host)

@@ -327,21 +327,18 @@ class Slot:
     def begin_anew(self, ceiling: Ceiling, now: float) -> Taught:
         """The refusals of late were not this site's: forget them; returns what they taught."""
         taught = Taught(self.ceiling, self._silence)
-        self._take_up(Taught(ceiling, Silence()))
+        self.take_up(Taught(ceiling, Silence()))
         self.suspects = Suspects()
         self._recheck_at = None
         if self.phase is not Phase.CLOSED:
             self._excused = True
-            self.pause.until = min(self.pause.until, now + BREATH)
+            self.pause.shorten(now + BREATH)
         return taught
 
-    def _take_up(self, taught: Taught) -> None:
+    def take_up(self, taught: Taught) -> None:
+        """Go on with what refusals had taught."""
         self.ceiling, self._silence = taught
         self.pace.take_up(self.ceiling)
-
-    def restore(self, taught: Taught) -> None:
-        """They were its own after all."""
-        self._take_up(taught)
 
     def forgive_failures(self, now: float) -> None:
         """The failures of late were the crawler's own line's: nothing is learned from them."""

@@ -117,8 +117,12 @@ class Crowd:
         answer = Answer(
             outcome, self.now - permit.sent_at, may_lower=served, page=(key, page.number)
         )
+        was_stopped = self.governor.is_stopped(self.now)
         self.governor.on_answer(permit, answer, self.now)
         self._pages[key].append(page)
+        if self.governor.is_stopped(self.now) != was_stopped:
+            self._ready.extend(key for _, key in self._waking)
+            self._waking.clear()
         for each in self._blocked:
             self._ready.append(each)
         self._blocked.clear()

@@ -52,7 +52,7 @@ class TestGlobalBreaker:
             virtual.wait(2.0)
             assert virtual.hold("z") is None
         trip(virtual, "e")
-        assert virtual.hold("z") == Hold(13.0, Reason.GLOBAL)
+        assert virtual.hold("z") == Hold(13.0, Reason.CRAWL_WIDE)
         assert virtual.governor.counts.global_trips == 1
 
     def test_five_slots_over_a_longer_time_do_not_stop_it(self) -> None:

@@ -2,15 +2,15 @@
 
 Laws
 ----
-* It opens when enough distinct slots trip within a window, or when downloads fail on as many
-  slots with nothing accepted anywhere between: then it is the crawler's own uplink.
+* Where one slot is enough, any refusal opens it. Where several are asked for, it stays closed: a
+  limit that slots share is learned, as `crawl_wide` says.
 * While it is open nothing leaves for any slot. It closes when all that was in flight is back
   and a cool-down has passed since.
 * A trip while it is open starts the cool-down anew.
 
 **Source**: the global circuit breaker of feedback-controlled crawlers, where any 429 stops
 everything until the "concurrency lag", the requests already past the limiter, has cleared.
-**Departs**: by default it takes several slots, as one site's limit is no other site's affair.
+**Departs**: by default it is not used, as one site's limit is no other site's affair.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class GlobalBreaker:
     """Open or closed, for all slots at once.
 
     Args:
-        slots: distinct slots that must trip, >= 1.
+        slots: distinct slots that must be refused, >= 1.
         window: seconds within which they must, > 0.
         cooldown: seconds of silence once nothing is in flight, >= 0.
 
