@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from .breaker.breaker import Phase
 from .breaker.crawl_evidence import FALLEN, WORTH, Evidence, Tally
 from .classes import DOUBT, Classes
-from .facts import Answer
+from .facts import Answer, Reason
 from .limits import Limits
 from .slot import Slot
 
