@@ -135,9 +135,15 @@ class CrawlWide:
         self._evidence.on_refused(slot, permit)
         if self._tally.share_refused < WORTH:
             return False
-        return self._evidence.is_enough or (
-            not self._count and len(self._evidence.young) >= self._least and self._is_everywhere
-        )
+        if self._evidence.is_sure and self._evidence.is_broad(len(self._lately)):
+            return True
+        is_young = not self._count and len(self._evidence.young) >= self._least
+        return is_young and self._is_everywhere
+
+    @property
+    def _lately(self) -> set[str]:
+        """The slots that answered lately."""
+        return {key for _, key, _ in self._answers}
 
     @property
     def _is_everywhere(self) -> bool:
@@ -145,9 +151,8 @@ class CrawlWide:
         answers = self._answers
         if 2 * sum(served for _, _, served in answers) >= len(answers):
             return False
-        slots = {key for _, key, _ in answers}
         refused = {key for _, key, served in answers if not served} & self._evidence.young
-        return len(refused) >= max(self._least, len(slots) // 2 + 1)
+        return len(refused) >= max(self._least, len(self._lately) // 2 + 1)
 
     def begin(self, slots: Iterable[Slot], now: float) -> None:
         """The limit is a common one: pause, and learn its rate."""
@@ -172,7 +177,7 @@ class CrawlWide:
         if mine is None or not crawl.is_news(mine):
             return True
         is_held = not (mine.paced and crawl.tried(mine))
-        if slot.tried(permit) and is_held:
+        if permit.paced and slot.tried(permit) and is_held:
             return False
         return self._classes.on_epoch(key) >= DOUBT
 

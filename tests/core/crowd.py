@@ -13,7 +13,7 @@ import heapq
 import math
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
@@ -141,8 +141,3 @@ class Crowd:
         counts = Counter(dict.fromkeys(self.servers, 0))
         counts.update(key for at, key in self.accepted if at >= since)
         return min(counts.values())
-
-
-def names(count: int) -> Iterable[str]:
-    """Hosts."""
-    return [f"host-{number}" for number in range(count)]

@@ -42,6 +42,9 @@ SUREST = 1e9
 FEWEST = 3
 """Slots whose refusals have to contradict a limit of their own."""
 
+FEWEST_SHARE = 0.1
+"""The same, as a share of the slots that answered lately: of many some are always misled."""
+
 YOUNG = 20
 """Pages that a slot was served, below which it is at its start."""
 
@@ -93,10 +96,14 @@ class Evidence:
             self._forget()
 
     @property
-    def is_enough(self) -> bool:
-        """Whether they show one."""
-        is_sure = self._sum >= self._sure and len(self._contradicted) >= FEWEST
-        return is_sure and len(self._refused) >= self._slots
+    def is_sure(self) -> bool:
+        """Whether they show one, as far as their number goes."""
+        return self._sum >= self._sure
+
+    def is_broad(self, slots: int) -> bool:
+        """Whether they come from enough of so many slots that answered lately."""
+        is_contradicted = len(self._contradicted) >= max(FEWEST, FEWEST_SHARE * slots)
+        return is_contradicted and len(self._refused) >= self._slots
 
     def begin_anew(self) -> None:
         """They were misleading: more is needed the next time."""
