@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
-from scrapy_adaptive.core.facts import Event
+from scrapy_adaptive.core.facts import Event, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -101,21 +101,31 @@ class Reporting:
         """A request waits in its queue, not at the gate."""
         self._stats.inc_value("adaptive/handed_back")
 
-    def on_stopped(self, causes: Iterable[str], *, uplink: bool) -> None:
-        """The crawler's own line is down, or the global breaker has opened."""
-        slots = ", ".join(causes)
-        if uplink:
+    def on_stopped(self, by: Reason, causes: Iterable[str]) -> None:
+        """The whole crawl is stopped: the line is down, a limit is shared, or a breaker opened."""
+        if by is Reason.UPLINK:
             logger.warning(
                 "no host answers any more (%s among them): the connection of this machine seems "
-                "to be down. One request every few seconds tests it; no retries are spent.",
-                slots,
+                "to be down. A request every few seconds tests it; no retries are spent",
+                ", ".join(causes),
+            )
+        elif by is Reason.CRAWL_WIDE:
+            logger.info(
+                "the whole crawl is paused: its hosts refuse requests as if they shared a limit, "
+                "whose rate is learned"
             )
         else:
+            slots = ", ".join(causes)
             logger.info("global breaker: the whole crawl is stopped (trouble on %s)", slots)
 
-    def on_resumed(self) -> None:
-        """The line is up again, or the global breaker has closed."""
-        logger.info("the whole crawl goes on")
+    def on_resumed(self, by: Reason) -> None:
+        """The line is up again, a test request was served, or the global breaker has closed."""
+        if by is Reason.UPLINK:
+            logger.warning("a host answers: the connection is up again, the crawl goes on")
+        elif by is Reason.CRAWL_WIDE:
+            logger.info("the whole crawl goes on at the rate of the shared limit")
+        else:
+            logger.info("global breaker: the crawl goes on")
 
     def on_decision(
         self,

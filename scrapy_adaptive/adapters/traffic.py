@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from scrapy_adaptive.core.facts import Hold
+    from scrapy_adaptive.core.facts import Hold, Reason
 
     from .refusal_rules import RefusalRules
     from .reporting import Reporting
@@ -85,7 +85,7 @@ class Traffic:
         self.room: Room = SideQueue(self)
         self.returns = Returns(self)
         self.is_closing = False
-        self._stopped = False
+        self._stopped: Reason | None = None
         self._engine = engine
         self._reporting = reporting
         self._crawl_delays = crawl_delays
@@ -306,12 +306,12 @@ class Traffic:
     def _look_at_global(self) -> None:
         """While the whole crawl is stopped, and when it goes on, every slot's instant moves."""
         governor, now = self.governor, self.clock()
-        was_stopped, self._stopped = self._stopped, governor.is_stopped(now)
+        was_stopped, self._stopped = self._stopped, governor.stopped_by(now)
         hold = governor.stop_hold(now)
-        if self._stopped and not was_stopped:
-            self._reporting.on_stopped(governor.stop_causes, uplink=governor.is_uplink_down)
-        elif was_stopped and not self._stopped:
-            self._reporting.on_resumed()
+        if self._stopped is not None and self._stopped is not was_stopped:
+            self._reporting.on_stopped(self._stopped, governor.stop_causes)
+        elif was_stopped is not None and self._stopped is None:
+            self._reporting.on_resumed(was_stopped)
             self._engine.nudge()
         if hold is not None:
             self.await_crawl(hold)

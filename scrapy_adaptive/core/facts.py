@@ -53,6 +53,14 @@ class Reason(Enum):
     CRAWL_WIDE = "limit of the whole crawl"
     UPLINK = "uplink down"
 
+    @property
+    def is_of_crawl(self) -> bool:
+        """Whether it holds every slot, so that none is held by what it did itself."""
+        return self in _OF_CRAWL
+
+
+_OF_CRAWL = frozenset({Reason.GLOBAL, Reason.GLOBAL_RATE, Reason.CRAWL_WIDE, Reason.UPLINK})
+
 
 class Hold(NamedTuple):
     """A refusal to send: not before `until`, because of `reason`.

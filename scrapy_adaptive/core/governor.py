@@ -351,10 +351,17 @@ class Governor:
         """Whether the crawler's own line is down: only a test request leaves now and then."""
         return self._uplink.is_down
 
+    def stopped_by(self, now: float) -> Reason | None:
+        """What stops the whole crawl, but for one test request; None where nothing does."""
+        if self._uplink.is_down:
+            return Reason.UPLINK
+        if self.stop_hold(now) is not None:
+            return Reason.GLOBAL
+        return Reason.CRAWL_WIDE if self._crawl_wide.is_paused else None
+
     def is_stopped(self, now: float) -> bool:
         """Whether the whole crawl is; a cool-down begins with the last answer back."""
-        is_held = self._uplink.is_down or self._crawl_wide.is_paused
-        return is_held or self.stop_hold(now) is not None
+        return self.stopped_by(now) is not None
 
     def _is_answer_of(self, permit: Permit, answer: Answer, now: float) -> bool:
         """Whether what came of a request says anything of its site; else the uplink is down."""

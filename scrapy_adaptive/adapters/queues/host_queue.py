@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 MOST_LOOKS = 100
 """Hosts that one pop finds not to be ready after all, before it lets others have the loop."""
 
-CRAWL_WIDE = frozenset({Reason.GLOBAL, Reason.GLOBAL_RATE})
-"""What holds every host, and therefore puts none to sleep."""
-
 
 class HostQueue:
     """A priority queue for Scrapy's scheduler, by host.
@@ -159,7 +156,7 @@ class HostQueue:
                 request = self._take(slot)
                 if request is not None:
                     return request
-            elif hold.reason in CRAWL_WIDE:
+            elif hold.reason.is_of_crawl:
                 self._hosts.await_crawl(hold)
                 return self._pop_unpaced()
             else:

@@ -57,6 +57,9 @@ IN_VAIN = 0.03
 SPAN = 30.0
 """Seconds over which requests of the whole crawl are counted."""
 
+LEAST = 1.0
+"""Requests a second at which a shared limit is begun at least, as any host is."""
+
 TRIAL = 2
 """Such spans in which a common limit may be learned before it is judged."""
 
@@ -147,8 +150,8 @@ class Tally:
         return self._refused / max(1, self._refused + self._served)
 
     def rate(self, now: float) -> float:
-        """What the whole crawl was served, 1/s, in its best span or in this one."""
-        return max(self.best_rate, self._served / max(1.0, now - self._began_at), 1.0 / SPAN)
+        """What the whole crawl was served, 1/s, in its best span or in this one; `LEAST` at least."""
+        return max(self.best_rate, self._served / max(1.0, now - self._began_at), LEAST)
 
     def begin_trial(self) -> None:
         """There is a common limit from here."""
