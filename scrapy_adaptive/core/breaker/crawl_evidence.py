@@ -150,7 +150,7 @@ class Tally:
         return self._refused / max(1, self._refused + self._served)
 
     def rate(self, now: float) -> float:
-        """What the whole crawl was served, 1/s, in its best span or in this one; `LEAST` at least."""
+        """What the whole crawl was served, 1/s, in its best span or in this one, or `LEAST`."""
         return max(self.best_rate, self._served / max(1.0, now - self._began_at), LEAST)
 
     def begin_trial(self) -> None:
