@@ -26,12 +26,16 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_adaptive.core.governor import Governor
+    from scrapy_adaptive.core.limits import Limits
 
     from .refusal_rules import RefusalRules, Verdict
     from .reporting import Reporting
     from .timers import Timers
 
 DONT_LEARN_META_KEY = "autothrottle_dont_adjust_delay"
+
+NO_ERROR = (404, 410)
+"""Statuses of 400 or more with which a site serves a request as well as with a 200."""
 
 
 class InFlight:
@@ -167,7 +171,8 @@ class InFlight:
         answer = Answer(
             verdict.outcome,
             latency=flight.latency if learns else None,
-            may_lower=response is not None and response.status == 200,
+            may_lower=response is not None and _may_lower(response.status, slot.limits),
+            silent=response is None and flight.verdict is None,
             told=verdict.told,
             quotas=verdict.quotas,
             page=self._page_of(request) if slot.suspects or not accepted else None,
@@ -187,3 +192,12 @@ class InFlight:
         if latency is None:
             latency = now - permit.sent_at
         return max(0.0, latency - self._timers.lag_since(permit.sent_at))
+
+
+def _may_lower(status: int, limits: Limits) -> bool:
+    """Whether an answer of this status may lower the delay.
+
+    By AutoThrottle's own law only a 200 may. Its reason is that error pages are quick: a redirect,
+    a "not modified" and a page that is not there are no errors.
+    """
+    return status == 200 or (limits.is_auto and (status < 400 or status in NO_ERROR))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from scrapy_adaptive.core.breaker.breaker import Phase
-from scrapy_adaptive.core.facts import Event
+from scrapy_adaptive.core.facts import Event, Reason
 from scrapy_adaptive.version import VERSION
 
 from . import summary, units
@@ -70,8 +70,9 @@ LINES = {
     "%(answer)s",
     "recovered": "slot %(slot)s: recovered after %(wait)s; goes on at up to %(rate)s",
     "broken": "slot %(slot)s: %(request)s is refused whatever the pace; RetryMiddleware decides",
-    "stopped": "whole crawl: paused, as too much is refused or fails at once (%(slots)s); it goes "
-    "on by itself",
+    "stopped": "whole crawl: paused after a refusal (%(slots)s); it goes on by itself",
+    "shared": "whole crawl: paused, as its hosts refuse as if they shared a limit (%(slots)s); "
+    "then it goes on at the rate that is learned for it",
     "resumed": "whole crawl: goes on",
 }
 """Lines of which a minute has `MOST_LINES`."""
@@ -86,6 +87,7 @@ EVENTS = {
     Event.PROBE_REFUSED: "test request refused",
     Event.BROKEN: "broken page",
     Event.LONE_FAILURE: "lone failure",
+    Event.UPLINK_DOWN: "uplink down",
 }
 """What an answer changed, in the line of each response."""
 
@@ -184,15 +186,27 @@ class Reporting:
             ", ".join(f"{slot}: {count}" for slot, count in counts.items()),
         )
 
-    def on_stopped(self, causes: Iterable[str]) -> None:
-        """The whole crawl is paused."""
+    def on_stopped(self, by: Reason, causes: Iterable[str]) -> None:
+        """The whole crawl is paused: its connection is down, a limit is shared, or a refusal stops
+        it."""
         named = list(causes)
         more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-        self._tell("stopped", slots=", ".join(named[:MOST_NAMED]) + more)
+        slots = ", ".join(named[:MOST_NAMED]) + more
+        if by is Reason.UPLINK:
+            logger.warning(
+                "no host answers any more (%s among them): the connection of this machine seems "
+                "to be down. A request every few seconds tests it; no retries are spent",
+                slots,
+            )
+        else:
+            self._tell("shared" if by is Reason.CRAWL_WIDE else "stopped", slots=slots)
 
-    def on_resumed(self) -> None:
+    def on_resumed(self, by: Reason) -> None:
         """The whole crawl goes on."""
-        self._tell("resumed")
+        if by is Reason.UPLINK:
+            logger.warning("a host answers: the connection is up again, the crawl goes on")
+        else:
+            self._tell("resumed")
 
     def on_decision(
         self,

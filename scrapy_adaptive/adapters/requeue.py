@@ -85,7 +85,7 @@ class Requeue:
 
     def _after(self, request: Request, flight: Flight) -> Request | None:
         decision = flight.decision
-        if decision is None or not decision.event.is_pain:
+        if decision is None or not decision.again:
             self._forget(request, flight)
             return None
         if self._is_interactive:
@@ -109,7 +109,8 @@ class Requeue:
         traffic = self._traffic
         if traffic.is_closing and not flight.scheduled:
             return None
-        count = self._count(request)
+        is_own = flight.outcome is not Outcome.FAILED  # else the crawler's own connection is down
+        count = self._count(request) if is_own else 0
         if is_robots_txt(request) and count >= ROBOTS_REFUSALS:
             request.meta["dont_retry"] = True
             return None

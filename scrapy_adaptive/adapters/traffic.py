@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
-    from scrapy_adaptive.core.facts import Hold
+    from scrapy_adaptive.core.facts import Hold, Reason
 
     from .refusal_rules import RefusalRules
     from .reporting import Reporting
@@ -108,7 +108,7 @@ class Traffic:
         self.is_closing = False
         self._given_up: Counter[str] = Counter()
         """Requests given up as the spider closed, by slot."""
-        self._stopped = False
+        self._stopped: Reason | None = None
         self._engine = engine
         self._reporting = reporting
         self._crawl_delays = crawl_delays
@@ -426,16 +426,17 @@ class Traffic:
 
     def _look_at_global(self) -> None:
         """While the whole crawl is stopped, and when it goes on, every slot's instant moves."""
-        hold = self.governor.stop_hold(self.clock())
-        was_stopped, self._stopped = self._stopped, hold is not None
-        if hold is not None and not was_stopped:
-            self._reporting.on_stopped(self.governor.stop_causes)
-        elif was_stopped and hold is None:
-            self._reporting.on_resumed()
+        governor, now = self.governor, self.clock()
+        was_stopped, self._stopped = self._stopped, governor.stopped_by(now)
+        hold = governor.stop_hold(now)
+        if self._stopped is not None and self._stopped is not was_stopped:
+            self._reporting.on_stopped(self._stopped, governor.stop_causes)
+        elif was_stopped is not None and self._stopped is None:
+            self._reporting.on_resumed(was_stopped)
             self._engine.nudge()
         if hold is not None:
             self.await_crawl(hold)
-        if hold is not None or was_stopped:
+        if self._stopped is not None or was_stopped is not None:
             for key in list(self._gate_queue):
                 self._turn_away(key)
                 self.rearm(key)

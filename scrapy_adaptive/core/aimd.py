@@ -61,6 +61,16 @@ class Aimd:
         self._account.on_sent(now, delay)
 
     @property
+    def held_rate(self) -> float:
+        """What the last cut left, 1/s; 0 before the first."""
+        return RECOVERY_COUNT * self._step
+
+    @property
+    def best_rate(self) -> float:
+        """It remembers none."""
+        return 0.0
+
+    @property
     def recheck(self) -> float:
         """One gap of the new rate, and some margin."""
         return GAPS / self.rate

@@ -29,6 +29,14 @@ class Ceiling(Protocol):
         """Highest rate allowed, 1/s."""
 
     @property
+    def held_rate(self) -> float:
+        """The highest rate that has held for a while, 1/s; 0 while none has."""
+
+    @property
+    def best_rate(self) -> float:
+        """The best rate that the site was seen to allow, 1/s; 0 while none was."""
+
+    @property
     def concurrency(self) -> float:
         """Most requests in flight that the site allows; infinity while none is known."""
 

@@ -50,6 +50,16 @@ class Reason(Enum):
     ROBOTS = "robots.txt awaited"
     GLOBAL = "global breaker"
     GLOBAL_RATE = "global rate"
+    CRAWL_WIDE = "limit of the whole crawl"
+    UPLINK = "uplink down"
+
+    @property
+    def is_of_crawl(self) -> bool:
+        """Whether it holds every slot, so that none is held by what it did itself."""
+        return self in _OF_CRAWL
+
+
+_OF_CRAWL = frozenset({Reason.GLOBAL, Reason.GLOBAL_RATE, Reason.CRAWL_WIDE, Reason.UPLINK})
 
 
 class Hold(NamedTuple):
@@ -82,14 +92,7 @@ class Event(Enum):
     PROBE_REFUSED = "probe refused"
     BROKEN = "broken page"
     LONE_FAILURE = "lone failure"
-
-    @property
-    def is_pain(self) -> bool:
-        """Whether the request is to be fetched again without spending a retry."""
-        return self in _PAIN
-
-
-_PAIN = frozenset({Event.TRIPPED, Event.LATE, Event.PROBE_REFUSED})
+    UPLINK_DOWN = "uplink down"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,9 @@ class Answer:
     latency: float | None = None
     """Seconds to the response's head; None teaches the latency law nothing."""
     may_lower: bool = True
-    """Whether this latency may lower the delay: a status of 200, as in AutoThrottle."""
+    """Whether this latency may lower the delay: an error page's may not."""
+    silent: bool = False
+    """Whether nothing came back: no connection, no name, no answer in time."""
     told: float | None = None
     """Seconds of silence the site itself asked for."""
     quotas: tuple[Quota, ...] = ()
@@ -128,10 +133,14 @@ class Permit:
     """Requests of the slot in flight when it left, itself included."""
     paced: bool = True
     """It left when the delay let it, not later: nothing else held it up."""
+    gap: float = 0.0
+    """Seconds since the request before it left."""
     number: int = 0
     """This is the nth request of the slot, from 1."""
     host: Permit | None = None
     """That of the host's slot, taken with the permit of a class's."""
+    crawl: Permit | None = None
+    """That of the whole crawl's slot, where all slots share a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +157,8 @@ class Decision:
     """Empty for an acceptance, after which the delay is what the slot is bound by."""
     split: str = ""
     """The class of pages that is refused alone, and has a slot of its own from here."""
+    again: bool = False
+    """Whether the request is to be fetched again without spending a retry."""
 
 
 class Recovery(NamedTuple):

@@ -2,7 +2,8 @@
 
 Laws
 ----
-* The global breaker and the crawl-wide bucket stand before every slot.
+* The uplink, the global breaker and the crawl-wide bucket stand before every slot.
+* What fails while the crawler's own uplink is down says nothing of a site, and spends no retry.
 * A class of pages that is split off has a slot of its own under the host's: it may send when both
   may. Its acceptances count for both, its refusals are its own.
 * granted = measured + ignored + dropped + in flight, at every instant.
@@ -15,11 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from .breaker.global_breaker import GlobalBreaker
+from .breaker.uplink import Uplink
+from .crawl_wide import CrawlWide
 from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
 from .global_rate import GlobalRate
 from .limits import Limits
 from .slot import Slot
-from .slots import Slots
+from .slots import CEILINGS, Slots
 
 
 @dataclass(slots=True)
@@ -77,6 +80,13 @@ class Governor:
         self._slots = Slots(limits, slot_limits or {}, ceiling=ceiling, most=max_slots)
         self._families = self._slots.families
         self._global_breaker = global_breaker
+        self._uplink = Uplink()
+        self._crawl_wide = CrawlWide(
+            slots=global_breaker.slots,
+            window=global_breaker.window,
+            cooldown=global_breaker.cooldown,
+            make=CEILINGS[ceiling],
+        )
         self._global_rate = GlobalRate(global_rate)
         self._chance = chance
 
@@ -132,6 +142,7 @@ class Governor:
         host = self._families.host_of(key)
         if host is not None:
             hold = _later(hold, self.slot(host, now).hold(now))
+        hold = _later(hold, self._crawl_wide.hold(now))
         return hold or self._global_rate.hold(now)
 
     def wanted(self, key: str) -> Wanted:
@@ -142,7 +153,16 @@ class Governor:
         return slot.wanted
 
     def stop_hold(self, now: float) -> Hold | None:
-        """Why the global breaker lets nothing through, and until when; None when it is closed."""
+        """Why no request of any slot may be sent at `now`, and until when; None when one may.
+
+        The crawler's own uplink is down, or the global breaker is open.
+        """
+        return self._stop_hold(now, queued=False)
+
+    def _stop_hold(self, now: float, *, queued: bool) -> Hold | None:
+        until = self._uplink.hold_until(now, queued=queued)
+        if until is not None:
+            return Hold(until, Reason.UPLINK)
         if not self._global_breaker.is_open:
             return None
         until = self._global_breaker.hold_until(now, in_flight=self.counts.in_flight)
@@ -150,7 +170,8 @@ class Governor:
 
     def crawl_hold(self, now: float) -> Hold | None:
         """Why no request of any slot may leave its queue at `now`, and until when."""
-        return self.stop_hold(now) or self._global_rate.hold_queued(now)
+        hold = self._stop_hold(now, queued=True) or self._global_rate.hold_queued(now)
+        return _later(hold, self._crawl_wide.hold_queued(now))
 
     def queue_hold(self, key: str, now: float, lead: float = 0.0) -> Hold | None:
         """Why no request of this slot may leave its queue at `now`, the whole crawl aside.
@@ -194,6 +215,8 @@ class Governor:
         host = self._families.host_of(key)
         if host is not None:
             permit.host = self._slots[host].take(now, self._chance())
+        permit.crawl = self._crawl_wide.take(now, self._chance())
+        self._uplink.on_sent(now)
         self.counts.granted += 1
         self.counts.probes += permit.probe
         return permit
@@ -218,6 +241,8 @@ class Governor:
             if host is not None:
                 host.reserve(now)
             self._global_rate.reserve(now)
+            self._crawl_wide.reserve(now)
+            self._uplink.on_promised(now)
         return hold
 
     def release(self, key: str) -> None:
@@ -227,6 +252,7 @@ class Governor:
         if host is not None:
             self._slots[host].reserved -= 1
         self._global_rate.release()
+        self._crawl_wide.release()
 
     def forget_unused(self, key: str) -> None:
         """Forget a slot through which nothing was sent: its requests go another way."""
@@ -234,42 +260,69 @@ class Governor:
 
     def is_overtaken(self, permit: Permit, now: float) -> bool:
         """Whether pain came after this permit was granted: it must not be used any more."""
-        return self.is_stopped(now) or any(
-            self._slots[each.key].is_overtaken(each) for each in _with_host(permit)
-        )
+        if self._uplink.is_down:
+            return permit.sent_at <= self._uplink.down_at
+        if self.stop_hold(now) is not None or self._crawl_wide.is_overtaken(permit):
+            return True
+        return any(self._slots[each.key].is_overtaken(each) for each in _with_host(permit))
 
     # Facts
 
     def on_answer(self, permit: Permit, answer: Answer, now: float) -> Decision:
         """A request ended with an answer of its site, or with a failure to get one."""
+        if permit.ended:
+            raise ValueError(f"{permit} has ended before")
         slot = self._slots[permit.key]
-        held = 0.0 if answer.outcome is Outcome.ACCEPTED else slot.pace.tokens(now)
-        decision = slot.on_answer(permit, answer, now, self._chance())
-        counts = self.counts
+        if not self._is_answer_of(permit, answer, now):
+            return self._excuse(permit, slot, now)
+        counts, crawl_wide = self.counts, self._crawl_wide
+        host, refused = self.host_of(permit.key), answer.outcome is Outcome.REFUSED
         counts.measured += 1
+        counts.refusals += refused
+        counts.failures += answer.outcome is Outcome.FAILED
+        if answer.outcome is not Outcome.FAILED:
+            crawl_wide.on_answer(host, now, served=not refused)
+        if refused and crawl_wide.is_met(slot, host, permit):
+            if not crawl_wide.is_refuted():
+                return self._acquit(permit, slot, answer, now)
+            crawl_wide.end(self._slots)
+        is_news = refused and slot.is_news(permit)
+        begins = is_news and crawl_wide.is_met_first(slot, permit, now)
+        decision = self._tell(permit, slot, answer, now)
+        if begins:
+            counts.global_trips += 1
+            crawl_wide.begin(self._slots, now)
+        self.is_stopped(now)
+        return decision
+
+    def _tell(self, permit: Permit, slot: Slot, answer: Answer, now: float) -> Decision:
+        """What came of a request says something of its slot."""
+        counts, accepted = self.counts, answer.outcome is Outcome.ACCEPTED
+        held = 0.0 if accepted else slot.pace.tokens(now)
+        self._crawl_wide.on_ended(permit, answer if accepted else None, now, self._chance())
+        decision = slot.on_answer(permit, answer, now, self._chance())
         if permit.host is not None:
             self._tell_host(permit.host, answer, now)
         elif answer.kind is not None:
             decision = self._slots.on_kind(slot, answer, decision, now)
-        if answer.outcome is Outcome.ACCEPTED:
-            self._global_breaker.on_accepted()
-            self.is_stopped(now)
-            return decision
-        counts.refusals += answer.outcome is Outcome.REFUSED
-        counts.failures += answer.outcome is Outcome.FAILED
         counts.broken_pages += decision.event is Event.BROKEN
-        opens = False
         if decision.event is Event.TRIPPED:
             counts.trips += 1
             counts.drained_tokens += held
-            opens = self._global_breaker.on_trip(self.host_of(permit.key), now)
-        if answer.outcome is Outcome.FAILED:
-            opens |= self._global_breaker.on_failure(self.host_of(permit.key), now)
-        if opens:
-            self._drain_all(now)
-        if self.is_stopped(now) and decision.event is Event.LONE_FAILURE:
-            return replace(decision, event=Event.LATE, why="the whole crawl is stopped")
+            if self._global_breaker.on_trip(self.host_of(permit.key)):
+                self._drain_all(now)
         return decision
+
+    def _acquit(self, permit: Permit, slot: Slot, answer: Answer, now: float) -> Decision:
+        """The limit of the whole crawl was met: the slot that met it is not to blame."""
+        self._crawl_wide.on_ended(permit, answer, now, self._chance())
+        for each in _with_host(permit):
+            self._slots[each.key].on_lost(each)
+        if answer.told is not None:
+            slot.resume_pause(now, answer.told)
+        self.is_stopped(now)
+        why = "the limit of the whole crawl was met"
+        return Decision(Event.LATE, slot.delay, 0.0, slot.silent_for(now), why, again=True)
 
     def on_doubt(self, permit: Permit) -> None:
         """An answer that looks like a refusal has arrived; its verdict is awaited."""
@@ -277,13 +330,13 @@ class Governor:
 
     def on_ignored(self, permit: Permit, now: float) -> None:
         """The request was answered by somebody else than its site."""
-        self._end(permit)
+        self._end(permit, now)
         self.counts.ignored += 1
         self.is_stopped(now)
 
     def on_dropped(self, permit: Permit, now: float) -> None:
         """The request was given up before it reached the wire."""
-        self._end(permit)
+        self._end(permit, now)
         self.counts.dropped += 1
         self.is_stopped(now)
 
@@ -293,15 +346,50 @@ class Governor:
 
     @property
     def stop_causes(self) -> tuple[str, ...]:
-        """Slots whose trouble opened the global breaker last."""
-        return self._global_breaker.causes
+        """Slots whose trouble stopped the whole crawl last."""
+        return self._uplink.failing if self._uplink.is_down else self._global_breaker.causes
+
+    @property
+    def is_uplink_down(self) -> bool:
+        """Whether the crawler's own line is down: only a test request leaves now and then."""
+        return self._uplink.is_down
+
+    def stopped_by(self, now: float) -> Reason | None:
+        """What stops the whole crawl, but for one test request; None where nothing does."""
+        if self._uplink.is_down:
+            return Reason.UPLINK
+        if self.stop_hold(now) is not None:
+            return Reason.GLOBAL
+        return Reason.CRAWL_WIDE if self._crawl_wide.is_paused else None
 
     def is_stopped(self, now: float) -> bool:
-        """Whether the global breaker is open; its cool-down begins with the last answer back."""
-        return self.stop_hold(now) is not None
+        """Whether the whole crawl is; a cool-down begins with the last answer back."""
+        return self.stopped_by(now) is not None
 
-    def _end(self, permit: Permit) -> None:
+    def _is_answer_of(self, permit: Permit, answer: Answer, now: float) -> bool:
+        """Whether what came of a request says anything of its site; else the uplink is down."""
+        host = self.host_of(permit.key)
+        if not answer.silent:
+            self._uplink.on_answer(host, now)
+            return True
+        if self._uplink.on_silence(host, now):
+            self.counts.global_trips += 1
+            for key in self._uplink.failing:
+                for each in self.family(key):
+                    self._slots[each].forgive_failures(now)
+        return not self._uplink.is_down
+
+    def _excuse(self, permit: Permit, slot: Slot, now: float) -> Decision:
+        """The crawler's own line is down: no site is charged with it, and no page."""
+        self._end(permit, now)
+        self.counts.measured += 1
+        self.counts.failures += 1
+        why = "no host answers: the crawler's own connection is down"
+        return Decision(Event.UPLINK_DOWN, slot.delay, 0.0, 0.0, why, again=True)
+
+    def _end(self, permit: Permit, now: float) -> None:
         """A permit ended without an answer of the site."""
+        self._crawl_wide.on_ended(permit, None, now, 0.0)
         for each in _with_host(permit):
             self._slots[each.key].on_lost(each)
 

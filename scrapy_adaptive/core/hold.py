@@ -100,6 +100,16 @@ class Hold:
         return self.belief.rate
 
     @property
+    def held_rate(self) -> float:
+        """The highest rate that has passed a stage, 1/s; 0 while none has."""
+        return self.belief.lo
+
+    @property
+    def best_rate(self) -> float:
+        """The best rate that was held, or served from one recovery to the next, 1/s."""
+        return self.belief.seen
+
+    @property
     def concurrency(self) -> float:
         """Most requests in flight that the site allows; infinity while none is known."""
         return self.caps.cap

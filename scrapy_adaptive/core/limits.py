@@ -60,6 +60,11 @@ class Limits:
                 raise ValueError(f"{name} = {getattr(self, name)}: out of range")
 
     @property
+    def is_auto(self) -> bool:
+        """Whether latency itself finds how many may be in flight: our law, not AutoThrottle's."""
+        return math.isinf(self.target_concurrency)
+
+    @property
     def start_rate(self) -> float:
         """The first rate of a slot nobody knows, 1/s."""
         return 1.0 / self.start_delay if self.start_delay else math.inf

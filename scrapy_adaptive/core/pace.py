@@ -3,6 +3,7 @@
 Laws
 ----
 * `delay = max(latency delay, 1 / ceiling, floors, quota)`; the bucket turns it into instants.
+* Towards a dead host only floors and quota hold.
 * A promise of a place counts against the bucket as a send does.
 * Where the user's own delay alone holds the pace, gaps are scattered as the user asked, and are
   never shorter than what the site asks for or what was learned.
@@ -44,6 +45,7 @@ class Pace:
         "_promised_at",
         "_scatter",
         "crawl_delay",
+        "is_dead",
         "latency_delay",
         "quotas",
     )
@@ -53,6 +55,8 @@ class Pace:
         """Seconds between sends that AutoThrottle's law asks for."""
         self.crawl_delay = 0.0
         """Seconds between sends that the site's robots.txt asks for."""
+        self.is_dead = False
+        """Whether the host does not answer: there is nobody to be polite to."""
         self.quotas = Quotas()
         self._limits = limits
         self._ceiling = ceiling
@@ -71,6 +75,8 @@ class Pace:
     @property
     def delay(self) -> float:
         """Least seconds between two sends."""
+        if self.is_dead:
+            return max(self.floor, self.quotas.delay)
         return max(self.latency_delay, 1.0 / self._ceiling.rate, self.floor, self.quotas.delay)
 
     @property
@@ -170,6 +176,10 @@ class Pace:
     def on_accepted(self) -> None:
         """One more was accepted: the bucket grows back."""
         self._bucket.on_accepted()
+
+    def take_up(self, ceiling: Ceiling) -> None:
+        """Another ceiling holds from here."""
+        self._ceiling = ceiling
 
     def drain(self, now: float) -> float:
         """Empty the bucket; returns the tokens lost."""

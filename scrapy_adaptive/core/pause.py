@@ -25,6 +25,7 @@ class Pause:
         "_began_at",
         "_most",
         "_parked_until",
+        "_told_until",
         "last_refused_at",
         "phase",
         "until",
@@ -38,6 +39,8 @@ class Pause:
         """The instant of the latest pain."""
         self._most = most
         self._parked_until = -NEVER
+        self._told_until = -NEVER
+        """The instant up to which the site itself asked for silence."""
         self._began_at = 0.0
         self._before = 0.0
 
@@ -48,17 +51,23 @@ class Pause:
             self.until = now
         self.last_refused_at = now
         self.until = max(self.until, now + wait)
+        if told is not None:
+            self._told_until = max(self._told_until, now + told)
         if told is not None and told > self._most:
             self._parked_until = self.until
         self.signal(Signal.REFUSAL)
+
+    def shorten(self, until: float) -> None:
+        """Be silent no longer than until then, or as the site itself asked."""
+        self.until = max(self._told_until, min(self.until, until))
 
     def signal(self, signal: Signal) -> None:
         """Something happened to the breaker."""
         self.phase = TABLE[self.phase, signal]
 
-    def end(self, now: float) -> None:
-        """The probe was accepted."""
-        self.signal(Signal.PROBE_ACCEPTED)
+    def end(self, now: float, by: Signal = Signal.PROBE_ACCEPTED) -> None:
+        """The probe was accepted, or there is nobody to wait for."""
+        self.signal(by)
         self._before += now - self._began_at
 
     def is_parked(self, now: float) -> bool:

@@ -9,7 +9,7 @@ Laws
   just over the units in which people write limits: ten seconds, a minute, a quarter of an hour,
   an hour.
 * Where refusals come by chance, the first probe refused is no news: the same silence again.
-* While a host fails instead of refusing, the silence doubles, up to a minute.
+* Where a host fails instead of refusing, the silence begins at 0.25 s and doubles, up to a minute.
 * Chance only lengthens a silence.
 """
 
@@ -64,25 +64,28 @@ class Silence:
         """Whether it was slept off once more in this pause."""
         self._is_told = False
 
-    def first(self, *, rate: float, told: float | None, debt: float = 0.0) -> float:
+    def first(
+        self, *, rate: float, told: float | None, debt: float = 0.0, failed: bool = False
+    ) -> float:
         """Seconds to wait at the start of a pause.
 
         Args:
             rate: the pace from here, 1/s.
             told: seconds that the site asked for.
             debt: seconds that repay what was served beyond the pace.
+            failed: the host is in trouble, no pace is refused.
         """
         self._tries = 0
         self._excused = False
         self._is_told = told is not None
-        if told is not None:
-            wait = told
+        if told is not None or failed:
+            wait = told or 0.0
         elif self._failed_debts >= CREDIT and self.worked:
             wait = self.worked
         else:
             wait = max(GAPS / rate, min(GAPS * debt, self.worked or GAPS * debt))
         has_credit = self.worked > 0.0 and self._failed_debts < CREDIT
-        self._owed = debt * rate > 1.0 and told is None and has_credit
+        self._owed = debt * rate > 1.0 and told is None and has_credit and not failed
         self._is_doubled = False
         self._last = max(wait, BREATH)
         return self._last
@@ -119,8 +122,7 @@ class Silence:
         if told is not None:
             self._last = max(told, BREATH, self.worked if self.worked > self._last else 0.0)
         elif failed:
-            doubled = min(2.0 * self._last, LADDER[1])
-            self._last = max(self._last, doubled, GAPS / rate, BREATH)
+            self._last = max(self._last, min(2.0 * self._last, LADDER[1]))
         else:
             steps = (max(GAPS / rate, BREATH), self.worked, *LADDER)
             self._last = next((step for step in steps if step > self._last), self._last)

@@ -11,7 +11,7 @@ Laws
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .breaker.breaker import Phase, Signal
 from .breaker.failures import Failures
@@ -40,8 +40,18 @@ LEAST_LEAD = 0.02
 MOST_AHEAD = 64
 """Requests of one slot that are on their way to the gate ahead of their turn, at most."""
 
+ON_TIME = 0.98
+"""Share of the gap of the held rate after which a request did not come too soon."""
+
 FORGET_AFTER = 3620.0
 """Seconds after which a pause that nobody probed is no news any more: the longest rung."""
+
+
+class Taught(NamedTuple):
+    """What refusals have taught of a site."""
+
+    ceiling: Ceiling
+    silence: Silence
 
 
 class Slot:
@@ -52,14 +62,18 @@ class Slot:
         limits: the user's own bounds.
         ceiling: the law that learns the site's limit.
         now: monotonic seconds.
+        drain: most seconds for which a pause waits for what is in flight.
     """
 
-    def __init__(self, key: str, limits: Limits, ceiling: Ceiling, now: float) -> None:
+    def __init__(
+        self, key: str, limits: Limits, ceiling: Ceiling, now: float, *, drain: float = DRAIN
+    ) -> None:
         self.key = key
         self.limits = limits
         self.ceiling = ceiling
         self.pace = Pace(limits, ceiling, now)
         self.pause = Pause(limits.max_pause)
+        self._drain = drain
         self.in_flight = 0
         self.reserved = 0
         """Places promised to requests that have not reached the gate yet."""
@@ -84,11 +98,13 @@ class Slot:
         """Requests up to that one that are still in flight."""
         self._excused = False
         """Whether the present pause is a broken page's, or an earlier run's: it cut nothing."""
+        self._failed_epoch = False
+        """Whether the present pause is that of a host that fails, and refused nothing."""
         self._silence = Silence()
         self._sent_count = 0
+        self._sent_at = -NEVER
         self._failures = Failures()
-        is_auto = limits.target_concurrency == NEVER
-        self.slowness = Slowness(1.0 if is_auto else NEVER)
+        self.slowness = Slowness(1.0 if limits.is_auto else NEVER)
         self.accepted_count = 0
         self.refused_count = 0
         self.again_count = 0
@@ -125,7 +141,9 @@ class Slot:
 
     @property
     def places(self) -> float:
-        """Most requests in flight just now."""
+        """Most requests in flight just now; before the first answer the delay alone holds them."""
+        if self.pace.is_dead or not self._failures.is_serving:
+            return self.limits.concurrency
         return min(self.limits.concurrency, self.ceiling.concurrency, self.slowness.limit)
 
     def hold(self, now: float) -> Hold | None:
@@ -182,8 +200,8 @@ class Slot:
         if pause.phase is Phase.OPEN and busy > self.in_flight:
             return Hold(NEVER, Reason.IN_FLIGHT)
         awaited = busy - self._straggler_count
-        if pause.phase is Phase.OPEN and awaited and now < pause.last_refused_at + DRAIN:
-            return Hold(max(pause.until, pause.last_refused_at + DRAIN), Reason.IN_FLIGHT)
+        if pause.phase is Phase.OPEN and awaited and now < pause.last_refused_at + self._drain:
+            return Hold(max(pause.until, pause.last_refused_at + self._drain), Reason.IN_FLIGHT)
         if pause.phase is Phase.OPEN and now < pause.until:
             return Hold(pause.until, Reason.PAUSED)
         if self._recheck_at is not None and now < self._recheck_at:
@@ -199,6 +217,10 @@ class Slot:
         """The instant that ends the pause, or the wait for a spent quota; 0 for neither."""
         paused = self.pause.until if self.phase is not Phase.CLOSED else 0.0
         return max(paused, self.pace.quotas.spent_until)
+
+    def silent_for(self, now: float) -> float:
+        """Seconds of the pause from now on; 0 for none."""
+        return max(0.0, self.pause.until - now) if self.phase is Phase.OPEN else 0.0
 
     def is_parked(self, now: float) -> bool:
         """Whether the site asks for a longer silence than the user wants to sit through."""
@@ -246,8 +268,10 @@ class Slot:
             recheck=recheck,
             level=self.in_flight,
             paced=paced,
+            gap=now - self._sent_at,
             number=self._sent_count,
         )
+        self._sent_at = now
         if is_probe:
             self._probe = permit
         if recheck:
@@ -289,8 +313,10 @@ class Slot:
             event, why = self._on_accepted(permit, answer, now)
         else:
             event, why = self._on_refused(permit, answer, now, chance)
-        wait = max(0.0, self.pause.until - now) if self.phase is Phase.OPEN else 0.0
-        return Decision(event, self.delay, self.delay - before, wait, why)
+        self._look_at_failures(now)
+        wait = self.silent_for(now)
+        again = answer.outcome is Outcome.REFUSED and event is not Event.BROKEN
+        return Decision(event, self.delay, self.delay - before, wait, why, again=again)
 
     @property
     def learned(self) -> Learned | None:
@@ -307,6 +333,42 @@ class Slot:
         """The site had asked an earlier run for a silence that is not over for `wait` seconds."""
         self.pause.begin(now, wait, told=wait)
         self._excused = True
+
+    def pause_for(self, now: float, wait: float) -> None:
+        """Be silent for so long, which cuts nothing."""
+        self.pause.begin(now, wait)
+        self._excused = True
+
+    def tried(self, permit: Permit) -> bool:
+        """Whether this request came sooner after the one before than is known to be allowed."""
+        return permit.gap * self.ceiling.held_rate < ON_TIME
+
+    def is_news(self, permit: Permit) -> bool:
+        """Whether a refusal of this request begins an epoch, or lengthens its pause."""
+        return permit.probe or (self.phase is Phase.CLOSED and permit.sent_at >= self._epoch_at)
+
+    def begin_anew(self, ceiling: Ceiling, now: float) -> Taught:
+        """The refusals of late were not this site's: forget them; returns what they taught."""
+        taught = Taught(self.ceiling, self._silence)
+        self.take_up(Taught(ceiling, Silence()))
+        self.suspects = Suspects()
+        self._recheck_at = None
+        if self.phase is not Phase.CLOSED:
+            self._excused = True
+            self.pause.shorten(now + BREATH)
+        return taught
+
+    def take_up(self, taught: Taught) -> None:
+        """Go on with what refusals had taught."""
+        self.ceiling, self._silence = taught
+        self.pace.take_up(self.ceiling)
+
+    def forgive_failures(self, now: float) -> None:
+        """The failures of late were the crawler's own line's: nothing is learned from them."""
+        self._failures.forgive()
+        self.pace.is_dead = False
+        if self._failed_epoch:
+            self._end_pause(now)
 
     def acquit(self, now: float) -> None:
         """The present epoch is that of a class of pages, which has a slot of its own from here."""
@@ -355,9 +417,13 @@ class Slot:
     def _on_refused(
         self, permit: Permit, answer: Answer, now: float, chance: float
     ) -> tuple[Event, str]:
-        self.refused_count += answer.outcome is Outcome.REFUSED
-        if answer.outcome is Outcome.FAILED and (why := self._alone(answer, now)):
+        failed = answer.outcome is Outcome.FAILED
+        if failed and (why := self._alone(permit, answer, now)):
             return Event.LONE_FAILURE, why
+        if not failed:
+            self.refused_count += 1
+            self._failures.on_answered()
+            self._failed_epoch = False
         suspects = self.suspects
         if suspects.is_broken(answer.page, probe=permit.probe, recheck=permit.recheck):
             self._excused |= self.phase is Phase.CLOSED
@@ -378,8 +444,9 @@ class Slot:
             event, why = Event.LATE, f"{what}, sent before the pause began"
         else:
             rate = self._begin_epoch(now, permit)
+            self._failed_epoch = failed
             debt = self.ceiling.debt(now)
-            wait = self._silence.first(rate=self.rate, told=answer.told, debt=debt)
+            wait = self._silence.first(rate=self.rate, told=answer.told, debt=debt, failed=failed)
             cut = f", {self.rate:.3g}/s from here" if self.rate < rate else ""
             event, why = Event.TRIPPED, f"{what} at {rate:.3g}/s{cut}"
         suspects.on_refused(answer.page)
@@ -387,12 +454,45 @@ class Slot:
         self._pause(now, wait, chance, answer)
         return event, why
 
-    def _alone(self, answer: Answer, now: float) -> str:
-        """Why a failure tells nothing of the site; empty where it may."""
-        if self.suspects.is_failing(answer.page) and answer.told is None:
+    def _alone(self, permit: Permit, answer: Answer, now: float) -> str:
+        """Why a failure slows nothing down; empty where it does."""
+        failures = self._failures
+        is_page = self.suspects.is_failing(answer.page) and answer.told is None
+        failures.on_failed(silent=answer.silent, counts=not is_page)
+        if is_page:
             self._pardon(answer.page, now)
             return "this page fails while others are served"
-        return "" if self._failure_is_pain() else "a lone failure is no pain"
+        if self.phase is not Phase.CLOSED:
+            if not permit.probe or not failures.on_test_failed():
+                return ""
+            self._end_pause(now)
+        if failures.is_gone:
+            return "the host is gone: nothing waits for it"
+        return "" if failures.are_congestion else "a lone failure is no pain"
+
+    def _end_pause(self, now: float) -> None:
+        """Nothing is gained by waiting: go on, as before the pause if no refusal made it."""
+        if self.phase is Phase.CLOSED:
+            return
+        recovery = self._silence.on_recovered()
+        if self._failed_epoch:
+            self.suspects.on_pardon()
+            self.ceiling.on_pardon(now)
+        if self._failed_epoch or self._excused:
+            self.ceiling.on_resumed(now)
+        else:
+            self.ceiling.on_recovered(now, recovery)
+        self._failed_epoch = self._excused = False
+        self.pause.end(now, Signal.GONE)
+        if self._probe is not None:
+            self._probe.probe = False
+            self._probe = None
+
+    def _look_at_failures(self, now: float) -> None:
+        """A dead host is owed no pace; one that is there again is met without a volley."""
+        was_dead, self.pace.is_dead = self.pace.is_dead, self._failures.is_dead
+        if was_dead and not self.pace.is_dead:
+            self.pace.drain(now)
 
     def _after_probe(self, answer: Answer) -> float:
         """Seconds of silence after a probe that was refused."""
@@ -402,11 +502,6 @@ class Slot:
             failed=answer.outcome is Outcome.FAILED,
             by_chance=self.ceiling.noise_ratio > 0.0,
         )
-
-    def _failure_is_pain(self) -> bool:
-        """Whether a failure that has just arrived counts; in a pause each does."""
-        self._failures.on_failed()
-        return self.phase is not Phase.CLOSED or self._failures.are_pain
 
     def _pardon(self, page: Page | None, now: float) -> None:
         """Take the latest cut back, if this page alone caused it."""

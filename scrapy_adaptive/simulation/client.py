@@ -227,7 +227,7 @@ class Crawl:
         if accepted:
             self.timeline.latencies.append(latency)
             self._frontier.on_accepted(page)
-        elif decision.event.is_pain:
+        elif decision.again:
             self._frontier.give_back(page)
         elif self._frontier.retry(page):
             self.timeline.lost_count += 1

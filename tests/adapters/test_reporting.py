@@ -18,7 +18,7 @@ from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.flight import Flight
 from scrapy_adaptive.adapters.reporting import Parked, Reporting
 from scrapy_adaptive.adapters.settings import read_settings
-from scrapy_adaptive.core.facts import Answer, Hold, Outcome
+from scrapy_adaptive.core.facts import Answer, Hold, Outcome, Reason
 
 REQUEST = Request("http://site.example/")
 
@@ -147,8 +147,8 @@ def test_a_hundred_and_fifty_parked_sites_have_one_line(watched: Watched) -> Non
 
 def test_the_whole_crawls_pause_names_five_slots(watched: Watched) -> None:
     """Of as many as there may be."""
-    watched.reporting.on_stopped(f"s{number}" for number in range(60))
-    watched.reporting.on_resumed()
+    watched.reporting.on_stopped(Reason.GLOBAL, (f"s{number}" for number in range(60)))
+    watched.reporting.on_resumed(Reason.GLOBAL)
     assert "(s0, s1, s2, s3, s4 and 55 more)" in watched.lines[0]
     assert watched.lines[1] == "whole crawl: goes on"
 

@@ -349,6 +349,10 @@ class TestFailures:
         events = {virtual.fail(virtual.send()).event for _ in range(20)}
         assert events == {Event.LONE_FAILURE}
 
-    def test_only_pain_is_fetched_again_without_spending_a_retry(self) -> None:
-        pain = {event for event in Event if event.is_pain}
-        assert pain == {Event.TRIPPED, Event.LATE, Event.PROBE_REFUSED}
+    def test_a_failure_spends_a_retry_and_a_refusal_spends_none(self) -> None:
+        virtual = Virtual(UNPACED)
+        virtual.fetch()
+        again = [virtual.fail(virtual.send()).again for _ in range(3)]
+        assert again == [False, False, False]
+        virtual.wait_out()
+        assert virtual.refuse(virtual.send()).again

@@ -114,7 +114,7 @@ class TestRechecks:
         suspecting.fetch(page="y")
         suspecting.wait_out()
         decision = suspecting.refuse(suspecting.send(), page="x")
-        assert (decision.event, decision.event.is_pain) == (Event.BROKEN, False)
+        assert (decision.event, decision.again) == (Event.BROKEN, False)
         assert decision.delay == 1.0
 
     def test_what_a_broken_page_was_told_is_obeyed(self, suspecting: Virtual) -> None:

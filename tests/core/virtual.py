@@ -135,9 +135,9 @@ class Virtual:
         """The site asked for less."""
         return self._answer(permit, Answer(Outcome.REFUSED, told=told, page=page))
 
-    def fail(self, permit: Permit, *, page: Page | None = None) -> Decision:
-        """The site broke."""
-        return self._answer(permit, Answer(Outcome.FAILED, page=page))
+    def fail(self, permit: Permit, *, page: Page | None = None, silent: bool = False) -> Decision:
+        """The site broke; `silent`: it did not even answer."""
+        return self._answer(permit, Answer(Outcome.FAILED, page=page, silent=silent))
 
     def fetch(self, count: int = 1, *, key: str = "a", page: Page | None = None) -> None:
         """Wait, send and be served at once, that many times, one after the other."""

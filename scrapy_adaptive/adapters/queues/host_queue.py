@@ -25,7 +25,7 @@ from scrapy.utils.misc import build_from_crawler
 from scrapy_adaptive.adapters.errors import SettingsError, one_line_errors
 from scrapy_adaptive.adapters.scrapy_internals import forget_spider, queue_path
 from scrapy_adaptive.adapters.set_up import fallback_queue, refuse_half_a_set_up
-from scrapy_adaptive.core.facts import Reason, Wanted
+from scrapy_adaptive.core.facts import Wanted
 from scrapy_adaptive.core.rota import Rota
 
 from .host_requests import HostRequests
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 
 MOST_LOOKS = 100
 """Hosts that one pop finds not to be ready after all, before it lets others have the loop."""
-
-CRAWL_WIDE = frozenset({Reason.GLOBAL, Reason.GLOBAL_RATE})
-"""What holds every host, and therefore puts none to sleep."""
 
 
 class HostQueue:
@@ -178,7 +175,7 @@ class HostQueue:
                 request = self._take(host, slot)
                 if request is not None:
                     return request
-            elif hold.reason in CRAWL_WIDE:
+            elif hold.reason.is_of_crawl:
                 self._routing.await_crawl(hold)
                 return self._pop_unpaced()
             else:

@@ -6,7 +6,7 @@ Laws
 * OPEN lets nothing through until the wait is over *and* all that was in flight is back:
   requests already past the limiter must not be mistaken for answers to the pause.
 * HALF_OPEN lets exactly one request out, the probe.
-* Only the probe's acceptance closes the breaker.
+* Only the probe's acceptance closes the breaker, or that there is nobody to wait for.
 
 **Source**: M. Nygard, Release It!, 2nd ed., section 5.2, for the three phases.
 **Departs**: OPEN also waits for what is in flight, and HALF_OPEN counts one probe, not a rate.
@@ -34,6 +34,8 @@ class Signal(Enum):
     PROBE_ACCEPTED = "probe accepted"
     PROBE_LOST = "probe lost"
     """The probe ended without an answer of the site."""
+    GONE = "host gone"
+    """The host fails every probe: nothing is gained by waiting for it."""
 
 
 TABLE: dict[tuple[Phase, Signal], Phase] = {
@@ -41,13 +43,16 @@ TABLE: dict[tuple[Phase, Signal], Phase] = {
     (Phase.CLOSED, Signal.CLEAR): Phase.CLOSED,
     (Phase.CLOSED, Signal.PROBE_ACCEPTED): Phase.CLOSED,
     (Phase.CLOSED, Signal.PROBE_LOST): Phase.CLOSED,
+    (Phase.CLOSED, Signal.GONE): Phase.CLOSED,
     (Phase.OPEN, Signal.REFUSAL): Phase.OPEN,
     (Phase.OPEN, Signal.CLEAR): Phase.HALF_OPEN,
     (Phase.OPEN, Signal.PROBE_ACCEPTED): Phase.OPEN,
     (Phase.OPEN, Signal.PROBE_LOST): Phase.OPEN,
+    (Phase.OPEN, Signal.GONE): Phase.CLOSED,
     (Phase.HALF_OPEN, Signal.REFUSAL): Phase.OPEN,
     (Phase.HALF_OPEN, Signal.CLEAR): Phase.HALF_OPEN,
     (Phase.HALF_OPEN, Signal.PROBE_ACCEPTED): Phase.CLOSED,
     (Phase.HALF_OPEN, Signal.PROBE_LOST): Phase.HALF_OPEN,
+    (Phase.HALF_OPEN, Signal.GONE): Phase.CLOSED,
 }
 """The whole breaker. The diagram in the documentation is drawn from this table."""

@@ -1,9 +1,12 @@
-"""When failures are the host's trouble and not some pages'.
+"""What failures say of a host: nothing, congestion, or that it is dead.
 
 Laws
 ----
-* A lone failure is no pain; half of the last ten, or three in a row, are.
-* A host that never answered is dead, not throttling: its failures are never pain.
+* A lone failure says nothing; half of the last ten answers, or three in a row, are congestion.
+* A host that never served and does not answer is dead: there is nobody to be polite to.
+* A host that fails `TESTS` tests in a row is gone: no pause waits for it any more. If it does not
+  even answer, it is dead.
+* Whatever it serves ends that.
 """
 
 from __future__ import annotations
@@ -11,36 +14,76 @@ from __future__ import annotations
 from collections import deque
 
 FAILURES = 5
-"""Failures among the last `HISTORY` answers that count as pain."""
+"""Failures among the last `HISTORY` answers that are congestion."""
 
 FAILURES_IN_A_ROW = 3
-"""Failures with no acceptance between that count as pain."""
+"""Failures with no acceptance between that are congestion."""
 
 HISTORY = 10
 """Answers looked back at."""
+
+TESTS = 3
+"""Test requests in a row that fail before the host is gone: after .25, .5 and 1 s."""
 
 
 class Failures:
     """The latest answers of one slot: failed or not."""
 
-    __slots__ = ("_ever_accepted", "_recent")
+    __slots__ = ("_failed_tests", "_is_silent", "_recent", "is_gone", "is_serving")
 
     def __init__(self) -> None:
+        self.is_serving = False
+        """Whether it ever served a request."""
+        self.is_gone = False
+        """Whether it failed every test of a pause, and has served nothing since."""
         self._recent: deque[bool] = deque(maxlen=HISTORY)
-        self._ever_accepted = False
+        self._is_silent = False
+        """Whether nothing came back for the last request."""
+        self._failed_tests = 0
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it does not answer and cannot be hurt: no pace but the user's own is needed."""
+        return self._is_silent and (self.is_gone or not self.is_serving)
+
+    @property
+    def are_congestion(self) -> bool:
+        """Whether so many failed that a host that was serving is in trouble."""
+        recent = list(self._recent)
+        in_a_row = len(recent) >= FAILURES_IN_A_ROW and all(recent[-FAILURES_IN_A_ROW:])
+        return self.is_serving and (in_a_row or sum(recent) >= FAILURES)
 
     def on_accepted(self) -> None:
         """The site served a request."""
         self._recent.append(False)
-        self._ever_accepted = True
+        self.is_serving = True
+        self.on_answered()
 
-    def on_failed(self) -> None:
-        """The site broke."""
-        self._recent.append(True)
+    def on_answered(self) -> None:
+        """The site refused a request, or served it: it is there."""
+        self.is_gone = self._is_silent = False
+        self._failed_tests = 0
 
-    @property
-    def are_pain(self) -> bool:
-        """Whether so many failed that the host is in trouble."""
-        recent = list(self._recent)
-        in_a_row = len(recent) >= FAILURES_IN_A_ROW and all(recent[-FAILURES_IN_A_ROW:])
-        return self._ever_accepted and (in_a_row or sum(recent) >= FAILURES)
+    def on_failed(self, *, silent: bool, counts: bool) -> None:
+        """The site broke.
+
+        Args:
+            silent: nothing came back.
+            counts: it is not known to be the fault of the page.
+        """
+        self._is_silent = silent
+        if counts:
+            self._recent.append(True)
+
+    def on_test_failed(self) -> bool:
+        """A test request of a pause failed; returns whether the host is gone."""
+        self._failed_tests += 1
+        if self._failed_tests >= TESTS:
+            self.is_gone = True
+            self._failed_tests = 0
+        return self.is_gone
+
+    def forgive(self) -> None:
+        """The failures of late were the crawler's own line's."""
+        self._recent.clear()
+        self.on_answered()

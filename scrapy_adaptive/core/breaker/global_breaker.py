@@ -2,30 +2,27 @@
 
 Laws
 ----
-* It opens when enough distinct slots trip within a window, or when downloads fail on as many
-  slots with nothing accepted anywhere between: then it is the crawler's own uplink.
+* Where one slot is enough, any refusal opens it. Where several are asked for, it stays closed: a
+  limit that slots share is learned, as `crawl_wide` says.
 * While it is open nothing leaves for any slot. It closes when all that was in flight is back
   and a cool-down has passed since.
 * A trip while it is open starts the cool-down anew.
 
 **Source**: the global circuit breaker of feedback-controlled crawlers, where any 429 stops
 everything until the "concurrency lag", the requests already past the limiter, has cleared.
-**Departs**: by default it takes several slots, as one site's limit is no other site's affair.
+**Departs**: by default it is not used, as one site's limit is no other site's affair.
 """
 
 from __future__ import annotations
 
 import math
 
-LEAST_FAILING_SLOTS = 2
-"""One failing slot never means that the uplink is down."""
-
 
 class GlobalBreaker:
     """Open or closed, for all slots at once.
 
     Args:
-        slots: distinct slots that must trip, >= 1.
+        slots: distinct slots that must be refused, >= 1.
         window: seconds within which they must, > 0.
         cooldown: seconds of silence once nothing is in flight, >= 0.
 
@@ -35,8 +32,6 @@ class GlobalBreaker:
 
     __slots__ = (
         "_closes_at",
-        "_failed",
-        "_tripped",
         "causes",
         "cooldown",
         "is_open",
@@ -54,20 +49,15 @@ class GlobalBreaker:
         self.causes: tuple[str, ...] = ()
         """Slots whose trouble opened it last."""
         self._closes_at: float | None = None
-        self._tripped: dict[str, float] = {}
-        self._failed: dict[str, float] = {}
 
-    def on_trip(self, key: str, now: float) -> bool:
-        """A slot tripped; returns whether the global breaker opens by it."""
-        return self._on_trouble(self._tripped, key, now, self.slots)
-
-    def on_failure(self, key: str, now: float) -> bool:
-        """A download failed; returns whether the global breaker opens by it."""
-        return self._on_trouble(self._failed, key, now, max(self.slots, LEAST_FAILING_SLOTS))
-
-    def on_accepted(self) -> None:
-        """Something was accepted somewhere: the uplink works."""
-        self._failed.clear()
+    def on_trip(self, key: str) -> bool:
+        """A slot was refused; returns whether the global breaker opens by it."""
+        if self.slots > 1:
+            return False
+        opens, self.is_open = not self.is_open, True
+        self.causes = (key,)
+        self._closes_at = None
+        return opens
 
     def hold_until(self, now: float, *, in_flight: int) -> float | None:
         """The instant before which nothing may leave; None when it is closed.
@@ -84,16 +74,3 @@ class GlobalBreaker:
             return self._closes_at
         self.is_open = False
         return None
-
-    def _on_trouble(self, seen: dict[str, float], key: str, now: float, enough: int) -> bool:
-        seen.pop(key, None)
-        seen[key] = now
-        for other in [other for other, at in seen.items() if at <= now - self.window]:
-            del seen[other]
-        if len(seen) < enough:
-            return False
-        opens = not self.is_open
-        self.causes = tuple(seen)
-        self.is_open = True
-        self._closes_at = None
-        return opens

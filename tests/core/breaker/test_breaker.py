@@ -11,9 +11,10 @@ def test_the_table_is_total_over_phase_and_signal() -> None:
     assert set(TABLE) == set(product(Phase, Signal))
 
 
-def test_only_the_probes_acceptance_closes_the_breaker() -> None:
+def test_the_probes_acceptance_closes_the_breaker_or_that_nobody_is_there() -> None:
     closing = {move for move, after in TABLE.items() if after is Phase.CLOSED is not move[0]}
-    assert closing == {(Phase.HALF_OPEN, Signal.PROBE_ACCEPTED)}
+    gone = {(phase, Signal.GONE) for phase in (Phase.OPEN, Phase.HALF_OPEN)}
+    assert closing == {(Phase.HALF_OPEN, Signal.PROBE_ACCEPTED)} | gone
 
 
 @pytest.mark.parametrize("phase", Phase)
@@ -26,9 +27,9 @@ def test_a_closed_breaker_only_minds_refusals() -> None:
     assert moving == {Signal.REFUSAL}
 
 
-def test_an_open_breaker_is_left_only_when_all_is_clear() -> None:
+def test_an_open_breaker_is_left_when_all_is_clear_or_nobody_is_there() -> None:
     moving = {signal for signal in Signal if TABLE[Phase.OPEN, signal] is not Phase.OPEN}
-    assert moving == {Signal.CLEAR}
+    assert moving == {Signal.CLEAR, Signal.GONE}
     assert TABLE[Phase.OPEN, Signal.CLEAR] is Phase.HALF_OPEN
 
 

@@ -1,4 +1,4 @@
-"""The breaker of the whole crawl: several slots in trouble, or the crawler's own uplink."""
+"""The plain breaker of the whole crawl: any refusal opens it, if it is asked for."""
 
 import math
 
@@ -9,14 +9,13 @@ from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 
 @pytest.fixture
 def breaker() -> GlobalBreaker:
-    """Three slots within ten seconds open it; the cool-down lasts five."""
-    return GlobalBreaker(slots=3, window=10.0, cooldown=5.0)
+    """One slot opens it; the cool-down lasts five seconds."""
+    return GlobalBreaker(slots=1, window=10.0, cooldown=5.0)
 
 
-def opened(breaker: GlobalBreaker, now: float = 0.0) -> GlobalBreaker:
-    """The breaker, opened at once by as many slots as it takes."""
-    for number in range(breaker.slots):
-        breaker.on_trip(f"opening-{number}", now)
+def opened(breaker: GlobalBreaker) -> GlobalBreaker:
+    """The breaker, opened by a refusal."""
+    assert breaker.on_trip("opening")
     assert breaker.is_open
     return breaker
 
@@ -34,35 +33,15 @@ def test_a_closed_breaker_holds_nothing_back(breaker: GlobalBreaker) -> None:
     assert breaker.hold_until(0.0, in_flight=9) is None
 
 
-def test_it_opens_at_the_last_of_enough_distinct_slots(breaker: GlobalBreaker) -> None:
-    assert [breaker.on_trip(key, 0.0) for key in "abc"] == [False, False, True]
-
-
-def test_one_slot_tripping_often_is_one_slot(breaker: GlobalBreaker) -> None:
-    assert not any(breaker.on_trip("a", now) for now in (0.0, 1.0, 2.0, 3.0, 4.0))
+def test_where_several_slots_are_asked_for_no_number_of_refusals_opens_it() -> None:
+    """What they share has to be learned: see the limit of the whole crawl."""
+    breaker = GlobalBreaker(slots=2, window=10.0, cooldown=5.0)
+    assert not any(breaker.on_trip(key) for key in "abcdef")
     assert not breaker.is_open
 
 
-def test_a_trip_as_old_as_the_window_no_longer_counts(breaker: GlobalBreaker) -> None:
-    breaker.on_trip("a", 0.0)
-    breaker.on_trip("b", 5.0)
-    assert not breaker.on_trip("c", 10.0)
-    assert breaker.on_trip("d", 14.9)
-
-
-def test_a_slot_that_trips_again_counts_from_its_last_trip(breaker: GlobalBreaker) -> None:
-    breaker.on_trip("a", 0.0)
-    breaker.on_trip("a", 9.0)
-    breaker.on_trip("b", 12.0)
-    assert breaker.on_trip("c", 18.0)
-
-
-def test_set_to_one_any_trip_opens_it() -> None:
-    assert GlobalBreaker(slots=1, window=10.0, cooldown=5.0).on_trip("a", 0.0)
-
-
 def test_it_says_only_once_that_it_opens(breaker: GlobalBreaker) -> None:
-    assert not opened(breaker).on_trip("d", 1.0)
+    assert not opened(breaker).on_trip("d")
 
 
 def test_it_waits_for_an_event_while_anything_is_in_flight(breaker: GlobalBreaker) -> None:
@@ -88,7 +67,7 @@ def test_without_a_cooldown_it_closes_when_the_last_is_back() -> None:
 def test_a_trip_while_it_is_open_starts_the_cooldown_anew(breaker: GlobalBreaker) -> None:
     opened(breaker)
     assert breaker.hold_until(1.0, in_flight=0) == 6.0
-    breaker.on_trip("d", 4.0)
+    breaker.on_trip("d")
     assert breaker.hold_until(4.0, in_flight=0) == 9.0
 
 
@@ -96,36 +75,5 @@ def test_it_opens_again_after_it_has_closed() -> None:
     breaker = opened(GlobalBreaker(slots=1, window=10.0, cooldown=5.0))
     breaker.hold_until(0.0, in_flight=0)
     assert breaker.hold_until(5.0, in_flight=0) is None
-    assert breaker.on_trip("b", 6.0)
+    assert breaker.on_trip("b")
     assert breaker.hold_until(6.0, in_flight=0) == 11.0
-
-
-def test_failures_on_enough_slots_mean_the_uplink_is_down(breaker: GlobalBreaker) -> None:
-    assert [breaker.on_failure(key, 0.0) for key in "abc"] == [False, False, True]
-
-
-def test_anything_accepted_between_acquits_the_uplink(breaker: GlobalBreaker) -> None:
-    breaker.on_failure("a", 0.0)
-    breaker.on_failure("b", 0.0)
-    breaker.on_accepted()
-    assert not breaker.on_failure("c", 0.0)
-
-
-def test_an_acceptance_does_not_acquit_slots_that_tripped(breaker: GlobalBreaker) -> None:
-    breaker.on_trip("a", 0.0)
-    breaker.on_trip("b", 0.0)
-    breaker.on_accepted()
-    assert breaker.on_trip("c", 0.0)
-
-
-def test_one_failing_slot_is_never_the_uplink() -> None:
-    """Even where one tripping slot stops the crawl."""
-    breaker = GlobalBreaker(slots=1, window=10.0, cooldown=5.0)
-    assert not any(breaker.on_failure("a", now) for now in (0.0, 1.0, 2.0))
-    assert breaker.on_failure("b", 3.0)
-
-
-def test_failures_and_trips_are_counted_apart(breaker: GlobalBreaker) -> None:
-    breaker.on_trip("a", 0.0)
-    breaker.on_trip("b", 0.0)
-    assert not breaker.on_failure("c", 0.0)

@@ -1,0 +1,216 @@
+"""A limit that all slots share: one egress, one CDN, one gateway in front of many hosts.
+
+Laws
+----
+* Each refusal is weighed. A slot that is refused well below the best rate at which it was served,
+  or no sooner after its last request than its own limit allows, is refused because of the others;
+  one that came sooner is not. Enough of the first kind, and there is a common limit.
+* At the start, where no slot has held a rate yet, there is one when most slots that answered lately
+  were refused and fewer than half of all requests were served.
+* A common limit has a slot above all others, which learns its rate as they do; what they had
+  learned is put aside. A refusal is then the whole crawl's, but where a slot alone was too fast, or
+  it alone is refused again and again.
+* A common limit that is refuted ends: the slots get back what they had learned. It is refuted where
+  the whole crawl was served well above the rate at which it is refused, and where as much is
+  refused as before.
+
+**Source**: E. S. Page, Continuous Inspection Schemes, 1954.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .breaker.breaker import Phase
+from .breaker.crawl_evidence import FALLEN, WORTH, Evidence, Tally
+from .classes import DOUBT, Classes
+from .facts import Answer, Reason
+from .limits import Limits
+from .slot import Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from .ceiling import Ceiling
+    from .facts import Hold, Permit
+    from .slot import Taught
+    from .slots import Slots
+
+KEY = "\0whole crawl"
+"""Key of that slot, with a number after it; no other has such a name."""
+
+DRAIN = 1.0
+"""Most seconds for which a pause of the whole crawl waits for what is in flight: one slow host
+would hold up all others."""
+
+
+class CrawlWide:
+    """The limit above all slots, while there is one.
+
+    Args:
+        slots: distinct slots that it takes; below 2 none is looked for.
+        window: seconds, what "lately" means.
+        cooldown: seconds of the first pause.
+        make: makes the law that learns its rate.
+    """
+
+    def __init__(
+        self, *, slots: int, window: float, cooldown: float, make: Callable[[Limits], Ceiling]
+    ) -> None:
+        self.slot: Slot | None = None
+        self._least = slots
+        self._window = window
+        self._cooldown = cooldown
+        self._make = make
+        self._count = 0
+        self._evidence = Evidence(slots)
+        self._answers: deque[tuple[float, str, bool]] = deque()
+        self._tally = Tally()
+        self._classes = Classes()
+        self._saved: dict[str, Taught] = {}
+
+    # Sends
+
+    def hold(self, now: float) -> Hold | None:
+        """Why no request of any slot may be sent, and until when."""
+        return None if self.slot is None else _named(self.slot.hold(now))
+
+    def hold_queued(self, now: float) -> Hold | None:
+        """Why none may leave its queue: places promised count as taken."""
+        return None if self.slot is None else _named(self.slot.hold_queued(now))
+
+    def reserve(self, now: float) -> None:
+        """A place was promised to a queued request."""
+        if self.slot is not None:
+            self.slot.reserve(now)
+
+    def release(self) -> None:
+        """A promise ends; it may be older than the slot."""
+        if self.slot is not None and self.slot.reserved:
+            self.slot.reserved -= 1
+
+    def take(self, now: float, chance: float) -> Permit | None:
+        """The permit of the whole crawl, to go with that of a slot."""
+        return None if self.slot is None else self.slot.take(now, chance)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the whole crawl waits, but for one request at most."""
+        return self.slot is not None and self.slot.phase is not Phase.CLOSED
+
+    def is_overtaken(self, permit: Permit) -> bool:
+        """Whether the whole crawl was refused after this permit was granted."""
+        mine = self._of(permit)
+        return self.slot is not None and mine is not None and self.slot.is_overtaken(mine)
+
+    # Facts
+
+    def on_ended(self, permit: Permit, answer: Answer | None, now: float, chance: float) -> None:
+        """A request ended; `answer` where it says something of the whole crawl."""
+        slot, mine = self.slot, self._of(permit)
+        if slot is None or mine is None:
+            return
+        if answer is None:
+            slot.on_lost(mine)
+        else:
+            bare = Answer(answer.outcome, answer.latency, may_lower=False)
+            slot.on_answer(mine, bare, now, chance)
+
+    def on_answer(self, key: str, now: float, *, served: bool) -> None:
+        """A slot was served, or refused."""
+        answers = self._answers
+        answers.append((now, key, served))
+        while answers[0][0] <= now - self._window:
+            answers.popleft()
+        self._tally.on_answer(now, served=served, is_limited=self.slot is not None)
+        if served and self.slot is not None:
+            self._classes.on_accepted(key)
+
+    def is_met_first(self, slot: Slot, permit: Permit, now: float) -> bool:
+        """Weigh a refusal of a slot, while there is no common limit; whether it shows one."""
+        if self.slot is not None or self._least < 2:
+            return False
+        self._evidence.on_refused(slot, permit)
+        if self._tally.share_refused < WORTH:
+            return False
+        if self._evidence.is_sure and self._evidence.is_broad(len(self._lately)):
+            return True
+        is_young = not self._count and len(self._evidence.young) >= self._least
+        return is_young and self._is_everywhere
+
+    @property
+    def _lately(self) -> set[str]:
+        """The slots that answered lately."""
+        return {key for _, key, _ in self._answers}
+
+    @property
+    def _is_everywhere(self) -> bool:
+        """Whether most slots that answered lately were refused, and fewer than half were served."""
+        answers = self._answers
+        if 2 * sum(served for _, _, served in answers) >= len(answers):
+            return False
+        refused = {key for _, key, served in answers if not served} & self._evidence.young
+        return len(refused) >= max(self._least, len(self._lately) // 2 + 1)
+
+    def begin(self, slots: Iterable[Slot], now: float) -> None:
+        """The limit is a common one: pause, and learn its rate."""
+        limits = replace(_UNBOUND, start_delay=1.0 / self._tally.rate(now))
+        self._count += 1
+        self.slot = Slot(f"{KEY} {self._count}", limits, self._make(limits), now, drain=DRAIN)
+        self.slot.pace.latency_delay = 0.0
+        self.slot.pause_for(now, self._cooldown)
+        self._classes = Classes()
+        self._tally.begin_trial()
+        self._saved = {slot.key: slot.begin_anew(self._make(slot.limits), now) for slot in slots}
+
+    def is_met(self, slot: Slot, key: str, permit: Permit) -> bool:
+        """Whether a refusal of a slot is the whole crawl's, and not its own.
+
+        Args:
+            key: the slot, or that of its host.
+        """
+        crawl, mine = self.slot, self._of(permit)
+        if crawl is None:
+            return False
+        if mine is None or not crawl.is_news(mine):
+            return True
+        is_held = not (mine.paced and crawl.tried(mine))
+        if permit.paced and slot.tried(permit) and is_held:
+            return False
+        return self._classes.on_epoch(key) >= DOUBT
+
+    def is_refuted(self) -> bool:
+        """Whether there is no common limit after all."""
+        slot = self.slot
+        return slot is not None and (
+            self._tally.is_in_vain or slot.rate < FALLEN * self._tally.best_rate
+        )
+
+    def end(self, slots: Slots) -> None:
+        """There is no common limit: the slots get back what they had learned."""
+        self.slot = None
+        self._evidence.begin_anew()
+        self._tally = Tally()
+        self._answers.clear()
+        for key, taught in self._saved.items():
+            if key in slots:
+                slots[key].take_up(taught)
+        self._saved = {}
+
+    def _of(self, permit: Permit) -> Permit | None:
+        """The whole crawl's permit for this request, if that slot is still there."""
+        if self.slot is None or permit.crawl is None or permit.crawl.key != self.slot.key:
+            return None
+        return permit.crawl
+
+
+_UNBOUND = Limits(target_concurrency=1e9, concurrency=1_000_000)
+"""Nothing but its ceiling bounds the whole crawl. With N so large latency asks for no delay, and
+its scatter from host to host is not taken for a site that gets slow."""
+
+
+def _named(hold: Hold | None) -> Hold | None:
+    """The same, and that it holds the whole crawl."""
+    return None if hold is None else hold._replace(reason=Reason.CRAWL_WIDE)

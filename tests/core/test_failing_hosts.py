@@ -1,0 +1,156 @@
+"""Hosts that fail: dead from the first, gone after a while, or cut off with everybody else."""
+
+import math
+
+from scrapy_adaptive.core.breaker.breaker import Phase
+from scrapy_adaptive.core.breaker.uplink import GIVE_UP, TEST_EVERY
+from scrapy_adaptive.core.facts import Event, Hold, Permit, Reason
+from scrapy_adaptive.core.limits import Limits
+from tests.core.virtual import Virtual
+
+AUTO = Limits(target_concurrency=math.inf)
+
+
+def served(limits: Limits = AUTO) -> Virtual:
+    """A host that has served ten pages."""
+    virtual = Virtual(limits)
+    virtual.fetch(10)
+    return virtual
+
+
+def cut_off(virtual: Virtual, key: str) -> None:
+    """One more request of that host, for which nothing comes back."""
+    virtual.wait_out(key)
+    virtual.fail(virtual.send(key), silent=True)
+
+
+class TestDead:
+    """A host that never answered has nobody to be polite to."""
+
+    def test_after_its_first_failure_only_the_users_bounds_hold(self) -> None:
+        virtual = Virtual(Limits(target_concurrency=math.inf, concurrency=3))
+        virtual.fail(virtual.send(), silent=True)
+        assert virtual.slot().delay == 0.0
+        virtual.send_many(3)
+        assert virtual.hold() == Hold(math.inf, Reason.CONCURRENCY)
+
+    def test_the_users_own_delay_holds_towards_it(self) -> None:
+        virtual = Virtual(Limits(start_delay=1.0, floor=0.5))
+        virtual.fail(virtual.send(), silent=True)
+        assert virtual.hold() == Hold(0.5, Reason.DELAY)
+
+    def test_a_host_that_answers_with_errors_is_not_dead(self) -> None:
+        virtual = Virtual(Limits(start_delay=1.0))
+        virtual.fail(virtual.send())
+        assert virtual.hold() == Hold(1.0, Reason.DELAY)
+
+    def test_when_it_serves_it_begins_as_any_new_host(self) -> None:
+        virtual = Virtual(Limits(start_delay=1.0))
+        for _ in range(5):
+            virtual.fail(virtual.send(), silent=True)
+        virtual.accept(virtual.send())
+        assert virtual.hold() == Hold(1.0, Reason.DELAY)
+
+    def test_before_the_first_answer_the_delay_alone_holds_what_is_in_flight(self) -> None:
+        """Where nothing comes back for minutes, waiting for the first is waiting for nothing."""
+        virtual = Virtual(AUTO)
+        virtual.send()
+        assert virtual.hold() == Hold(1.0, Reason.DELAY)
+        virtual.wait(1.0)
+        virtual.send()
+
+
+class TestGone:
+    """A host that was serving and fails is in trouble, for three tests; then it is gone."""
+
+    def test_it_is_waited_for_less_than_two_seconds(self) -> None:
+        virtual = served()
+        for _ in range(3):
+            cut_off(virtual, "a")
+        waits = [virtual.slot().pause.until - virtual.now]
+        while virtual.slot().phase is not Phase.CLOSED:
+            cut_off(virtual, "a")
+            waits.append(max(0.0, virtual.slot().pause.until - virtual.now))
+        assert waits == [0.25, 0.5, 1.0, 0.0]
+        assert virtual.slot().delay == 0.0
+        virtual.send_many(8)
+
+    def test_one_that_answers_with_errors_keeps_the_pace_that_it_had(self) -> None:
+        virtual = served(Limits(start_delay=1.0))
+        pace = virtual.slot().delay
+        for _ in range(12):
+            virtual.wait_out()
+            virtual.fail(virtual.send())
+        assert virtual.slot().phase is Phase.CLOSED
+        assert virtual.slot().delay == pace
+
+    def test_when_it_serves_again_the_pace_that_it_had_holds(self) -> None:
+        virtual = served(Limits(start_delay=1.0))
+        pace = virtual.slot().delay
+        for _ in range(8):
+            cut_off(virtual, "a")
+        assert virtual.slot().delay == 0.0
+        virtual.accept(virtual.send())
+        assert virtual.slot().delay == pace
+        assert virtual.hold() is not None
+
+    def test_no_failure_is_fetched_again_without_a_retry(self) -> None:
+        virtual = served()
+        for _ in range(12):
+            virtual.wait_out()
+            assert not virtual.fail(virtual.send(), silent=True).again
+
+
+class TestUplink:
+    """While the crawler's own line is down nothing is learned and nothing is spent."""
+
+    def cut(self) -> tuple[Virtual, list[Permit]]:
+        """Six hosts that answered; one request of each is out when the line is cut."""
+        virtual = Virtual(Limits(start_delay=1.0))
+        for key in "abcdef":
+            virtual.fetch(5, key=key)
+        virtual.wait(10.0)
+        return virtual, [virtual.send(key) for key in "abcdef"]
+
+    def test_who_fails_after_the_third_spends_no_retry(self) -> None:
+        virtual, out = self.cut()
+        decisions = [virtual.fail(permit, silent=True) for permit in out]
+        assert [decision.again for decision in decisions] == [False] * 2 + [True] * 4
+        assert decisions[-1].event is Event.UPLINK_DOWN
+        assert virtual.governor.is_uplink_down
+
+    def test_one_request_leaves_each_two_seconds_of_whatever_host(self) -> None:
+        virtual, out = self.cut()
+        for permit in out:
+            virtual.fail(permit, silent=True)
+        at = virtual.now + TEST_EVERY
+        assert {virtual.hold(key) for key in "abcdz"} == {Hold(at, Reason.UPLINK)}
+        virtual.wait_until(at)
+        virtual.fail(virtual.send("z"), silent=True)
+        assert virtual.hold("a") == Hold(at + TEST_EVERY, Reason.UPLINK)
+
+    def test_the_first_answer_lets_everybody_go_on_at_the_pace_they_had(self) -> None:
+        virtual, out = self.cut()
+        paces = {key: virtual.slot(key).delay for key in "abcdef"}
+        for permit in out:
+            virtual.fail(permit, silent=True)
+        virtual.wait_out("a")
+        virtual.accept(virtual.send("a"))
+        assert all(virtual.hold(key) is None for key in "bcdef")
+        assert {key: virtual.slot(key).delay for key in "abcdef"} == paces
+
+    def test_an_answer_of_one_host_means_that_the_line_is_up(self) -> None:
+        virtual, out = self.cut()
+        virtual.fail(out[0], silent=True)
+        virtual.fail(out[1], silent=True)
+        virtual.fail(out[2])
+        assert not virtual.fail(out[3], silent=True).again
+        assert not virtual.governor.is_uplink_down
+
+    def test_after_ten_minutes_failures_are_the_pages_own(self) -> None:
+        virtual, out = self.cut()
+        for permit in out:
+            virtual.fail(permit, silent=True)
+        virtual.wait(GIVE_UP)
+        assert not virtual.fail(virtual.send("a"), silent=True).again
+        assert not virtual.governor.is_uplink_down
