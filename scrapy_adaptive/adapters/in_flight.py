@@ -200,4 +200,6 @@ def _may_lower(status: int, limits: Limits) -> bool:
     By AutoThrottle's own law only a 200 may. Its reason is that error pages are quick: a redirect,
     a "not modified" and a page that is not there are no errors.
     """
-    return status == 200 or (limits.is_auto and (status < 400 or status in NO_ERROR))
+    if limits.only_200_lowers:
+        return status == 200
+    return status < 400 or status in NO_ERROR

@@ -36,6 +36,8 @@ class Limits:
     but the floor holds the pace; below 0 the user said nothing of it."""
     concurrency: int = 8
     """Most requests in flight, >= 1."""
+    only_200_lowers: bool = True
+    """Whether AutoThrottle's fourth rule holds to the letter, as for who asks for its law."""
     max_pause: float = 3600.0
     """Seconds: a pause that the site itself asks for is parked if it is longer, >= 0."""
 

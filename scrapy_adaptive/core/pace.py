@@ -162,15 +162,22 @@ class Pace:
         self.quotas.on_sent()
         return is_paced
 
-    def on_latency(self, seconds: float, *, may_lower: bool) -> None:
-        """One more response took so long."""
+    def on_latency(self, seconds: float, *, may_lower: bool, is_strange: bool = False) -> None:
+        """One more response took so long.
+
+        Args:
+            may_lower: whether it is no error.
+            is_strange: an error of a host that has served nothing yet: it is asked for one page
+                after the other.
+        """
+        wanted = self._limits.target_concurrency
         self.latency_delay = latency.next_delay(
             self.latency_delay,
             seconds,
-            target_concurrency=self._limits.target_concurrency,
+            target_concurrency=min(1.0, wanted) if is_strange else wanted,
             floor=self._limits.floor,
             most=self._limits.max_delay,
-            may_lower=may_lower,
+            may_lower=may_lower or is_strange,
         )
 
     def on_accepted(self) -> None:

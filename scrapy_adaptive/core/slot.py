@@ -304,7 +304,9 @@ class Slot:
         self._end(permit)
         before = self.delay
         if answer.latency is not None:
-            self.pace.on_latency(answer.latency, may_lower=answer.may_lower)
+            self.pace.on_latency(
+                answer.latency, may_lower=answer.may_lower, is_strange=self._is_strange(answer)
+            )
             if answer.may_lower and self.phase is Phase.CLOSED:
                 self.slowness.on_latency(now, permit.sent_at, answer.latency, permit.level)
         if answer.quotas:
@@ -317,6 +319,12 @@ class Slot:
         wait = self.silent_for(now)
         again = answer.outcome is Outcome.REFUSED and event is not Event.BROKEN
         return Decision(event, self.delay, self.delay - before, wait, why, again=again)
+
+    def _is_strange(self, answer: Answer) -> bool:
+        """Whether this is an error of a host that has served nothing yet: nobody can tell its pace,
+        but that it is there."""
+        is_error = answer.outcome is Outcome.FAILED and not answer.silent
+        return is_error and not (self._failures.is_serving or self.limits.only_200_lowers)
 
     @property
     def learned(self) -> Learned | None:
