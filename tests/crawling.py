@@ -161,7 +161,7 @@ class Crawler:
         adaptive: bool = True,
         reactor: Reactor = "asyncio",
         jobdir: Path | None = None,
-        timeout: float = 60.0,
+        timeout: float = 120.0,
     ) -> RunningCrawl:
         """Start a crawl. With `adaptive` False it is stock Scrapy. `timeout` in seconds."""
         if reactor == "none":

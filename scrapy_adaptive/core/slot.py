@@ -225,6 +225,8 @@ class Slot:
     def is_parked(self, now: float) -> bool:
         """Whether the site asks for a longer silence than the user wants to sit through."""
         quotas = self.pace.quotas
+        if self.pause.phase is Phase.CLOSED and not quotas.until:
+            return False
         is_paused = self.phase is not Phase.CLOSED and self.pause.is_parked(now)
         return is_paused or (now < quotas.spent_until and quotas.wait > self.limits.max_pause)
 

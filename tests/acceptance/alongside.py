@@ -25,7 +25,7 @@ ALONE, HEALTHY = "127.1.2.1", "127.1.2.2"
 
 ROBOTS = "/robots.txt"
 
-TRIES = 3
+TRIES = 5
 
 HANDED_BACK_SHARE = 0.05
 """Most hand-backs for each page."""

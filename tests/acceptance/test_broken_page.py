@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import pytest
 
+from tests.acceptance.alongside import TRIES
 from tests.crawling import Crawl, Crawler, Reactor, RunningCrawl
 from tests.servers.origin import Answer, Origin, Visit, refusal
 from tests.spiders import UrlsSpider
@@ -49,7 +50,7 @@ class Trial:
     spared: RunningCrawl
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("place", "reactor"),
     [("first", "asyncio"), ("last", "asyncio"), ("first", "select"), ("first", "none")],
@@ -75,11 +76,18 @@ def test_a_broken_page_slows_its_host_by_no_more_than_a_breath(
         sites = origin(break_one), origin(break_one)
         return Trial(*sites, start(sites[0], order, paths), start(sites[1], order, GOOD))
 
-    for trial in [try_order("Lifo"), try_order("Fifo")]:
+    def longer(order: str, trial: Trial) -> float:
         assert len(trial.spared.wait().urls) == len(GOOD)
         assert_only_the_broken_page_is_lost(trial.meets.wait(), trial.with_it)
-        print(f"{span(trial.with_it) - span(trial.without_it):.2f} s longer")
-        assert span(trial.with_it) <= span(trial.without_it) + BREATH
+        seconds = span(trial.with_it) - span(trial.without_it)
+        print(f"{order}: {seconds:.2f} s longer")
+        return seconds
+
+    for order, trial in [(order, try_order(order)) for order in ("Lifo", "Fifo")]:
+        longest = longer(order, trial)
+        for _ in range(TRIES - 1):  # a hiccup of the machine is over by then
+            longest = longest if longest <= BREATH else longer(order, try_order(order))
+        assert longest <= BREATH
 
 
 def assert_only_the_broken_page_is_lost(done: Crawl, site: Origin) -> None:

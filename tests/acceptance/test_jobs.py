@@ -24,11 +24,11 @@ from tests.crawling import Crawl, Crawler, RunningCrawl
 from tests.servers.origin import Answer, Origin, Visit, links_page, refusal
 from tests.spiders import LinksSpider
 
-HOSTS = [f"127.1.{200 + n // 50}.{1 + n % 50}" for n in range(200)]
+HOSTS = [f"127.1.{200 + n // 50}.{1 + n % 50}" for n in range(100)]
 EACH = 10
 """Pages of a host."""
 
-LONG = 10
+LONG = 15
 """Seconds of silence that one refusal asks for: it outlasts a stop and a start."""
 
 IN_FLIGHT = 16
@@ -111,11 +111,11 @@ def stopped_three_times(
     options: dict[str, Any] = {
         "arguments": {"urls": [f"{site.url_at(host)}/0" for host in HOSTS]},
         "jobdir": jobdir,
-        "timeout": 90,
+        "timeout": 180,
     }
     runs = []
     for _ in range(3):
-        mark = answers.served + chance.randrange(1, 500)
+        mark = answers.served + chance.randrange(1, 250)
         running = crawl.start(LinksSpider, settings, **options)
         running.until(lambda: answers.has_refused_for_long and answers.served >= mark)  # noqa: B023
         runs.append(terminate(running))
