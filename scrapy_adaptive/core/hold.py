@@ -48,6 +48,8 @@ class Hold:
 
     Args:
         start_rate: the first rate, 1/s.
+        grows_in_flight: whether what is in flight has a limit that grows by itself, so that a
+            doubled rate does not send more at once than it allows.
 
     **Keeps**: `SLOWEST` <= lo <= rate once anything was refused.
     **Departs** from AIMD, which forgets where it was refused, and from BBR, which takes the
@@ -57,6 +59,7 @@ class Hold:
     __slots__ = (
         "_account",
         "_fallback",
+        "_grows_in_flight",
         "_has_recovered",
         "_least_rate",
         "_look",
@@ -71,8 +74,9 @@ class Hold:
         "noise",
     )
 
-    def __init__(self, start_rate: float) -> None:
+    def __init__(self, start_rate: float, *, grows_in_flight: bool = False) -> None:
         self.belief = Belief(start_rate)
+        self._grows_in_flight = grows_in_flight
         self.caps = Caps()
         self.noise = Noise()
         self._account = Account()
@@ -288,7 +292,7 @@ class Hold:
             seconds = now - belief.stage_at - self._round_trip
             belief.ledger.time(belief.passed, seconds, rate)
         if belief.hurries:
-            self._move(now, hurried(rate, self._round_trip))
+            self._move(now, hurried(rate, 0.0 if self._grows_in_flight else self._round_trip))
             return
         hoped = belief.hoped
         belief.is_unit_known = belief.unit > 0.0

@@ -28,7 +28,7 @@ EVICTION_LOOKS = 16
 """Slots looked at for one that is idle, each time a slot is made beyond the most."""
 
 CEILINGS: Mapping[str, Callable[[Limits], Ceiling]] = {
-    "hold": lambda limits: Hold(limits.start_rate),
+    "hold": lambda limits: Hold(limits.start_rate, grows_in_flight=limits.is_auto),
     "aimd": lambda limits: Aimd(limits.backoff_ratio),
 }
 """The laws that learn a slot's limit, by name."""
