@@ -106,6 +106,7 @@ class Traffic:
         self.saved_marks = SavedMarks(self.cache_marks)
         self.room: WaitingRoom = NoRoom()
         self.is_closing = False
+        self.is_interactive = is_interactive
         self._given_up: Counter[str] = Counter()
         """Requests given up as the spider closed, by slot."""
         self._stopped: Reason | None = None

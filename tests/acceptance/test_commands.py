@@ -55,3 +55,31 @@ def test_crawl_waits_the_refusal_out_instead(tmp_path: Path, origin: Callable[..
     assert done.returncode == 0
     assert "{'status': 200, 'body': 'refused'}" in done.stdout
     assert len(site.hits()) == 2
+
+
+def test_fetch_and_shell_end_soon_while_robots_txt_is_refused(
+    tmp_path: Path, origin: Callable[..., Origin]
+) -> None:
+    """Nobody at a prompt waits for forty seconds to be told that a site refuses."""
+    site = origin(refuse)
+    project = Project.make(tmp_path, site.url, ADDON, "ROBOTSTXT_OBEY = True")
+    for arguments in (["fetch", f"{site.url}/page"], ["shell", f"{site.url}/page", "-c", "1 + 1"]):
+        started_at = time.monotonic()
+        done = project.scrapy(*arguments)
+        assert time.monotonic() - started_at < BOUND
+        assert "Traceback" not in done.stdout
+    assert {hit.path for hit in site.hits()} <= {"/robots.txt", "/page"}
+
+
+def test_a_second_fetch_in_a_shell_of_a_host_that_refused_the_first_ends_soon(
+    tmp_path: Path, origin: Callable[..., Origin]
+) -> None:
+    """The log has told of the pause; the host is not asked again."""
+    site = origin(refuse)
+    project = Project.make(tmp_path, site.url, ADDON)
+    again = f"fetch('{site.url}/second')"
+    started_at = time.monotonic()
+    done = project.scrapy("shell", f"{site.url}/first", "-c", again)
+    assert time.monotonic() - started_at < BOUND
+    assert "paused for" in done.stdout
+    assert [hit.path for hit in site.hits()] == ["/first"]

@@ -136,8 +136,9 @@ class Routing:
         return self._traffic.slot_under(queue_key, request)
 
     def on_queue(self, queue_key: str) -> None:
-        """Requests are queued under this key."""
-        if queue_key.endswith((OPTED_OUT, CACHED)):
+        """Requests are queued under this key; at a prompt they wait at the gate, where their user
+        is told of a pause."""
+        if self._traffic.is_interactive or queue_key.endswith((OPTED_OUT, CACHED)):
             self.unpaced.add(queue_key)
 
     def on_empty(self, queue_key: str) -> None:

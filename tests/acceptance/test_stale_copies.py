@@ -1,0 +1,96 @@
+"""What the HTTP cache holds is an answer: at once, whatever its site says meanwhile.
+
+Laws
+----
+* Stock Scrapy fills the cache; the crawl that is judged has the same cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scrapy import Request
+
+from benchmarks.beside.spiders import PagesSpider
+from tests.crawling import Crawler, Reactor
+from tests.servers.origin import Answer, Origin, Visit, refusal
+from tests.spiders import UrlsSpider
+
+PAGES = 20
+
+STALE = {"Cache-Control": "max-age=0", "ETag": '"1"'}
+"""May be kept, has to be asked about each time, and may stand for an answer that fails."""
+
+
+class LateSpider(PagesSpider):
+    """Asks for the first page, and a second later for the others."""
+
+    name = UrlsSpider.name  # the cache is by spider
+
+    async def start(self) -> AsyncIterator[Any]:
+        first, *rest = (str(url) for url in self.urls)
+        yield Request(first, callback=self.parse, errback=self.lose)
+        await asyncio.sleep(1)
+        for url in rest:
+            yield Request(url, callback=self.parse, errback=self.lose)
+
+
+def cache(tmp_path: Path, policy: str) -> dict[str, Any]:
+    return {
+        "HTTPCACHE_ENABLED": True,
+        "HTTPCACHE_DIR": str(tmp_path / "cache"),
+        "HTTPCACHE_POLICY": f"scrapy.extensions.httpcache.{policy}",
+        "ADAPTIVE_START_DELAY": 0.05,
+    }
+
+
+def stale_page(visit: Visit) -> Answer:
+    return Answer(body=f"page, visit {visit.count}", headers=STALE)
+
+
+@pytest.mark.parametrize("reactor", ["asyncio", "none"])
+def test_stale_copies_are_used_while_the_host_answers_503_and_it_is_asked_little(
+    reactor: Reactor, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """RFC2616Policy. A later crawl finds no refusal in the cache: the host is asked again."""
+    site = origin(stale_page)
+    settings = cache(tmp_path, "RFC2616Policy")
+    urls = [f"{site.url}/{n}" for n in range(PAGES)]
+    options: dict[str, Any] = {"arguments": {"urls": urls}, "reactor": reactor}
+    crawl(UrlsSpider, settings, adaptive=False, **options)
+    assert len(site.hits()) == PAGES
+
+    site.handler = lambda visit: refusal(503)
+    ours = crawl(UrlsSpider, settings, timeout=30, **options)
+    asked = len(site.hits()) - PAGES
+    assert 1 <= asked <= 5
+    assert sorted(ours.urls) == sorted(urls)
+    assert {(item["status"], item["body_start"]) for item in ours.items} == {(200, "page, visit 1")}
+
+    site.handler = lambda visit: Answer(body="new")
+    later = crawl(UrlsSpider, settings, **options)
+    assert [item["body_start"] for item in later.items] == ["new"] * PAGES
+
+
+@pytest.mark.parametrize("reactor", ["asyncio", "none"])
+def test_cached_pages_of_a_paused_host_come_at_once(
+    reactor: Reactor, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """Another page of it is refused for some seconds; it comes last."""
+    site = origin()
+    settings = cache(tmp_path, "DummyPolicy")
+    urls = [f"{site.url}/{n}" for n in range(PAGES)]
+    crawl(UrlsSpider, settings, adaptive=False, arguments={"urls": urls}, reactor=reactor)
+
+    site.handler = lambda visit: refusal(retry_after=5) if visit.count == 1 else Answer()
+    new = f"{site.url}/new"
+    done = crawl(LateSpider, settings, arguments={"urls": [new, *urls]}, reactor=reactor)
+    assert sorted(done.urls[:-1]) == sorted(urls)
+    assert done.urls[-1] == new
+    refused, served = site.hits()[PAGES:]
+    assert refused.path == served.path == "/new"
+    assert max(item["at"] for item in done.items[:-1]) < refused.end + 5
