@@ -15,7 +15,7 @@ from tests.crawling import Crawler, Reactor
 from tests.servers.origin import Answer, Origin, Visit, refusal
 from tests.spiders import UrlsSpider
 
-PAGES = 40
+PAGES = 30
 
 SCHEDULED = "signals/request_scheduled"
 
@@ -45,8 +45,8 @@ class SlowMiddleware:
 
 
 def refusing_often(visit: Visit) -> Answer:
-    """Some visits are refused for two seconds."""
-    return refusal(retry_after=2) if visit.total in (8, 20, 32) else Answer(delay=0.05)
+    """Some visits are refused for a second."""
+    return refusal(retry_after=1) if visit.total in (8, 20) else Answer(delay=0.05)
 
 
 @pytest.mark.parametrize("reactor", ["asyncio", "none"])
@@ -69,7 +69,7 @@ def test_requests_counted_are_hits_of_the_site(
         reactor=reactor,
     )
     hits = len(site.hits())
-    assert hits == PAGES + 3 == PAGES + done.stats["adaptive/requeued"]
+    assert hits == PAGES + 2 == PAGES + done.stats["adaptive/requeued"]
     assert len(done.urls) == PAGES
     for stat in ("downloader/request_count", "downloader/response_count", SCHEDULED):
         assert done.stats[stat] == hits, stat

@@ -163,7 +163,7 @@ def test_the_sticky_recipe_keeps_each_session_at_its_proxy_and_a_pause_holds_onl
     origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
     """One proxy is refused for some seconds: only its sessions wait, and nothing is lost."""
-    sites = [origin(refusing_once(10, retry_after=6)), *(origin() for _ in range(2))]
+    sites = [origin(refusing_once(10, retry_after=4)), *(origin() for _ in range(2))]
     requests = [{"url": url, "meta": {"cookiejar": n}} for n, url in enumerate(pages(300))]
     done = crawl(
         StickyProxiesSpider,
@@ -181,7 +181,7 @@ def test_the_sticky_recipe_keeps_each_session_at_its_proxy_and_a_pause_holds_onl
     refused = [hit for hit in sites[0].hits() if hit.status == 429]
     assert refused
     after = [hit for hit in sites[0].hits() if hit.start > refused[-1].end]
-    assert after[0].start >= refused[0].end + 6
+    assert after[0].start >= refused[0].end + 4
     assert all(site.hits()[-1].start < after[0].start for site in sites[1:])
 
 

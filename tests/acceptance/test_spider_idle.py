@@ -47,10 +47,10 @@ def test_a_spider_that_works_in_two_phases_begins_the_second_when_the_first_is_o
 def test_a_pause_of_the_host_does_not_make_the_spider_idle(
     origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
-    """One page of the first phase is refused for two seconds, and the rest waits for it."""
+    """One page of the first phase is refused for a second, and the rest waits for it."""
 
     def refuse_once(visit: Visit) -> Answer:
-        return refusal(retry_after=2) if visit.total == 3 else Answer()
+        return refusal(retry_after=1) if visit.total == 3 else Answer()
 
     handler: Handler = refuse_once
     site = origin(handler)
