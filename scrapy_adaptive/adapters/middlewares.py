@@ -55,10 +55,10 @@ class AdaptiveGate(JoinsExtension):
         """
         traffic = self._traffic
         traffic.saved_marks.restore(request)
-        key = traffic.gate_key(request)
+        key = traffic.names.at_gate(request)
         if key is None or request.meta.get(OPT_OUT_META_KEY):
             return None
-        return await traffic.admit(request, traffic.slot_under(key, request))
+        return await traffic.admit(request, traffic.names.under(key, request))
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         """Keep refusals out of the HTTP cache, but let it answer them with a copy of its own."""

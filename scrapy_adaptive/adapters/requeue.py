@@ -107,7 +107,7 @@ class Requeue:
 
     def _send_back(self, request: Request, flight: Flight) -> Request | None:
         traffic = self._traffic
-        if traffic.is_closing and not flight.scheduled:
+        if traffic.closing.has_begun and not flight.scheduled:
             return None
         is_own = flight.outcome is not Outcome.FAILED  # else the crawler's own connection is down
         count = self._count(request) if is_own else 0

@@ -119,7 +119,7 @@ class Engine:
         its host, or a redirect would be paced by the site it came from."""
         meta = request.meta
         if SLOT_META_KEY in meta and meta[SLOT_META_KEY] == meta.get(WRITTEN_META_KEY):
-            del meta[SLOT_META_KEY]
+            del meta[SLOT_META_KEY], meta[WRITTEN_META_KEY]
         return self.slot_key(request)
 
     def claim_key(self, request: Request, chosen: str | None = None) -> str | None:
@@ -135,6 +135,11 @@ class Engine:
         elif SLOT_META_KEY not in request.meta:
             request.meta[WRITTEN_META_KEY] = key
         return key
+
+    def forget_choice(self, request: Request) -> None:
+        """A middleware has chosen its slot for this time: it chooses anew when the request comes
+        again."""
+        request.meta[WRITTEN_META_KEY] = request.meta.get(SLOT_META_KEY)
 
     def free_of_delay(self, request: Request) -> None:
         """The request has reached the downloader: its slot there need not pace it again."""

@@ -12,26 +12,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
-from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import maybe_deferred_to_future
-from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_adaptive.core.breaker.host_load import HostLoad
 from scrapy_adaptive.core.facts import Wanted
 from scrapy_adaptive.core.governor import Governor
 
+from .closing import PATIENCE, Closing
 from .gate_queue import GateQueue, Waiter
 from .in_flight import InFlight
+from .parking import Parking
 from .queues.saved_marks import CacheMarks, SavedMarks
 from .queues.waiting_room import NoRoom, WaitingRoom
 from .robots import is_robots_txt
-from .scrapy_internals import WRITTEN_META_KEY, kind_of
+from .slot_names import SlotNames
 from .timers import Timers
 
 if TYPE_CHECKING:
@@ -48,17 +47,9 @@ if TYPE_CHECKING:
     from .scrapy_internals import Engine
     from .setting_types import SlotRule
 
-PARKED = "adaptive_parked"
-"""Why a crawl was closed of which only parked slots were left."""
-
-STUCK_FOR = 10.0
-"""Seconds, two of the engine's heartbeats, in which nothing else has happened."""
-
-PATIENCE = 1.0
-"""Seconds of a pause that a closing spider, and a slot chosen after the queue, still wait out."""
-
-PATIENCE_AT_PROMPT = 5.0
-"""Seconds of a pause that the user of `scrapy shell` or `scrapy fetch` still waits out."""
+MOST_SEND_BACKS = 3
+"""Times that a request goes back for another slot: of four that are drawn by chance, one that is
+paused is drawn four times in a row by one request of 256."""
 
 STALE_META_KEY = "cached_response"
 """Where HttpCacheMiddleware leaves the stale copy that it asks the site about."""
@@ -105,20 +96,21 @@ class Traffic:
         self.cache_marks = CacheMarks()
         self.saved_marks = SavedMarks(self.cache_marks)
         self.room: WaitingRoom = NoRoom()
-        self.is_closing = False
         self.is_interactive = is_interactive
-        self._given_up: Counter[str] = Counter()
-        """Requests given up as the spider closed, by slot."""
+        self.closing = Closing(
+            governor,
+            self.saved_marks,
+            is_saved=may_end_parked,
+            is_interactive=is_interactive,
+            clock=clock,
+        )
+        self.names = SlotNames(governor, engine, slot_rule)
         self._stopped: Reason | None = None
         self._engine = engine
         self._reporting = reporting
         self._crawl_delays = crawl_delays
         self._page_of = page_of
-        self._slot_rule = slot_rule
-        self._may_end_parked = may_end_parked
-        self._patience = PATIENCE_AT_PROMPT if is_interactive else math.inf
-        self._sent_back: WeakSet[Request] = WeakSet()
-        self._stuck_since: float | None = None
+        self._parking = Parking(self, engine, may_end=may_end_parked)
         self._gate_queue = GateQueue()
         self._awaits_pop: dict[str, None] = {}
         """Slots that may send, and whose requests at the gate go on when the engine next asks:
@@ -128,6 +120,8 @@ class Traffic:
         self._robots: dict[Request, tuple[str, int]] = {}
         """robots.txt files under way, their slots, and the places lent of pages that wait."""
         self._host_load = HostLoad(most_hosts)
+        self._send_backs: WeakKeyDictionary[Request, int] = WeakKeyDictionary()
+        """Requests whose slot, chosen since they were queued, was paused; and how often."""
         self._timers = Timers(self._on_due, clock)
         self.in_flight = InFlight(
             governor,
@@ -142,25 +136,15 @@ class Traffic:
 
     # Questions
 
-    def own_key(self, request: Request) -> str | None:
-        """The slot of a request on its way in, classes of pages aside; None without a host."""
-        chosen = None if self._slot_rule is None else self._slot_rule(request)
-        return self._engine.own_key(request) if chosen is None else chosen
+    @property
+    def keys_at_gate(self) -> list[str]:
+        """Slots for which requests wait at the gate."""
+        return list(self._gate_queue)
 
-    def key_of(self, request: Request) -> str | None:
-        """The request's slot; None where there is no host."""
-        key = self._engine.slot_key(request)
-        return None if key is None else self.slot_under(key, request)
-
-    def gate_key(self, request: Request) -> str | None:
-        """The slot of a request that has reached the gate; None where there is no host."""
-        chosen = None if self._slot_rule is None else self._slot_rule(request)
-        return self._engine.claim_key(request, chosen)
-
-    def slot_under(self, key: str, request: Request) -> str:
-        """The slot of the request's class under the slot `key`, if it has one; else `key`."""
-        kinds = self.governor.kinds
-        return kinds[key].get(kind_of(request), key) if kinds and key in kinds else key
+    @property
+    def standing_count(self) -> int:
+        """Requests that wait at the gate, and pages that wait for a robots.txt."""
+        return len(self._gate_queue) + sum(pages for _, pages in self._robots.values())
 
     @property
     def waiting_count(self) -> int:
@@ -173,7 +157,7 @@ class Traffic:
 
     def is_suspect(self, request: Request) -> bool:
         """Whether the request's page was refused before, and the pace may not be to blame."""
-        key = self.key_of(request)
+        key = self.names.of(request)
         return (
             key is not None
             and key in self.governor
@@ -197,8 +181,8 @@ class Traffic:
             IgnoreRequest: its slot is paused, and nobody will wait for it.
         """
         scheduled = self.is_scheduled(request)
-        promised = self._engage(request, key)
-        if promised not in (None, key) and self._waits_long(key):
+        is_late = self._engage(request, key)
+        if is_late and self._waits_long(key):
             return self._send_back(request)
         if (copy := self._stale_copy(request, key)) is not None:
             return copy
@@ -206,35 +190,40 @@ class Traffic:
             first = False
             while True:
                 if not await self._wait(request, key, scheduled=scheduled, first=first):
-                    return self._give_up(request, key, scheduled=scheduled)
+                    return self.closing.give_up(
+                        request, key, scheduled=scheduled, is_kept=self.room.keeps
+                    )
                 if not self.in_flight.is_overtaken(request):
                     break
                 self.in_flight.drop(request)
-                key = self.slot_under(self.governor.host_of(key), request)
+                key = self.names.under(self.governor.host_of(key), request)
                 first = True
         self.rearm(key)
         return None
 
-    def _engage(self, request: Request, key: str) -> str | None:
-        """The request is at the gate; returns the slot of which its queue had reserved a place."""
+    def _engage(self, request: Request, key: str) -> bool:
+        """The request is at the gate; returns whether its slot was chosen since it was queued."""
         slot = self.governor.slot(key, self.clock())
         if slot.is_new:
             self._reporting.on_new_slot(key)
         if self._crawl_delays:
             pace = slot.pace
             pace.crawl_delay = max(pace.crawl_delay, self._crawl_delays.of(request))
-        host = self._host_of_other_slot(request, key)
+        host, host_key = self.names.host_elsewhere(request, key), self.governor.host_of(key)
         if host is not None:
             self._host_load.on_sent(host, key)
-        promised = self.room.on_at_gate(request, key)
-        if promised is not None and promised != key:
-            self._rearm_family(promised)
+        reservation = self.room.on_at_gate(request, key)
+        if reservation is not None and reservation.slot != key:
+            self._rearm_family(reservation.slot)
+        is_late = reservation is not None and reservation.queue_key not in (key, host_key)
+        if is_late and self._send_backs.get(request, 0) < MOST_SEND_BACKS:
+            self._engine.forget_choice(request)
         if is_robots_txt(request) and request not in self._robots:
             slot.robots_count += 1
             pages = sum(map(self.room.under_way, self.governor.family(key)))
             self._robots[request] = key, pages
             self._engine.lend(pages)
-        return promised
+        return is_late
 
     def _waits_long(self, key: str) -> bool:
         """Whether a request that the queue did not expect in this slot would hold it up."""
@@ -247,7 +236,7 @@ class Traffic:
     def _stale_copy(self, request: Request, key: str) -> Response | None:
         """What the HTTP cache has of a request whose slot is paused, if it may stand for it."""
         copy = request.meta.get(STALE_META_KEY)
-        if copy is None or not self._is_paused(key, self.clock()):
+        if copy is None or not self.closing.is_paused(key):
             return None
         return copy if self._engine.may_serve_stale(request, copy) else None
 
@@ -305,47 +294,30 @@ class Traffic:
 
     def _is_better_elsewhere(self, key: str, wanted: Wanted, waiter: Waiter) -> bool:
         """Whether the page that alone was refused is asked for now, and waits in the queue."""
-        if wanted is not Wanted.SUSPECTED or self.is_closing or self.is_suspect(waiter.request):
+        if (
+            wanted is not Wanted.SUSPECTED
+            or self.closing.has_begun
+            or self.is_suspect(waiter.request)
+        ):
             return False
         return self.room.has_suspect(key)
 
     # The way back
 
     def _send_back(self, request: Request) -> Request:
-        """The request goes to the queue of the slot that it has."""
+        """The request goes back to its queue, where another slot may be chosen for it; after
+        `MOST_SEND_BACKS` times to the queue of the slot that it has."""
+        self._send_backs[request] = self._send_backs.get(request, 0) + 1
         self._reporting.on_handed_back()
         self.saved_marks.mark(request)
         return request
 
     def _turn_away(self, key: str) -> None:
         """Nobody waits for a paused slot once the spider closes, or at a prompt for long."""
-        patience = PATIENCE if self.is_closing else self._patience
-        if patience < math.inf and self._is_paused(key, self.clock() + patience):
+        if self.closing.is_too_long(key):
             for waiter in self._gate_queue.of(key):
                 self._end_wait(waiter)
                 waiter.done.callback(False)
-
-    def _is_paused(self, key: str, instant: float) -> bool:
-        """Whether the slot, or the whole crawl, will still be silent at that instant."""
-        stop = self.governor.stop_hold(self.clock())
-        if stop is not None and stop.until > instant:
-            return True
-        keys = {key, self.governor.host_of(key)}
-        return any(self.governor.slot(each, instant).silent_until > instant for each in keys)
-
-    def _give_up(self, request: Request, key: str, *, scheduled: bool) -> Request:
-        """The slot is paused, and the spider closes or a user waits."""
-        if not self.is_closing:
-            raise IgnoreRequest(f"{key} is paused: it refused an earlier request")
-        goes_back = scheduled and request not in self._sent_back
-        if not (goes_back and self._may_end_parked):
-            self._given_up[key] += 1
-        if not goes_back:
-            raise IgnoreRequest(f"{key} is paused, and the spider is closing")
-        if not self.room.keeps:
-            self._sent_back.add(request)
-        self.saved_marks.mark(request)
-        return request
 
     def on_left(self, request: Request) -> None:
         """The request is on its way back, or went another way: its reservation ends."""
@@ -401,7 +373,7 @@ class Traffic:
 
     def _on_paused(self, request: Request, key: str, wait: float) -> None:
         """A refusal pauses this slot; the host's others too, if most are refused at once."""
-        host = self._host_of_other_slot(request, key) if self._host_load else None
+        host = self.names.host_elsewhere(request, key) if self._host_load else None
         if host is None:
             return
         now = self.clock()
@@ -410,17 +382,10 @@ class Traffic:
             self._turn_away(slot)
             self.rearm(slot)
 
-    def _host_of_other_slot(self, request: Request, key: str) -> str | None:
-        """The request's host, where somebody has chosen another slot for it."""
-        if self._slot_rule is None and WRITTEN_META_KEY in request.meta:
-            return None
-        host = urlparse_cached(request).hostname or ""
-        return None if self.governor.host_of(key) == host else host
-
     def _sort(self, key: str) -> None:
         """Who waits for a host, and whose class was split off since, waits for that."""
         for waiter in self._gate_queue.of(key) if key in self.governor.kinds else ():
-            slot = self.slot_under(key, waiter.request)
+            slot = self.names.under(key, waiter.request)
             if slot != key:
                 self._gate_queue.leave(waiter)
                 self._gate_queue.join(slot, waiter, first=False)
@@ -461,12 +426,12 @@ class Traffic:
         self.sweep()
         while self._awaits_pop and self._engine.has_place and self.serve_waiting():
             pass
-        self.is_closing = self.is_closing or self._engine.is_closing
-        if self.is_closing:
+        self.closing.has_begun = self.closing.has_begun or self._engine.is_closing
+        if self.closing.has_begun:
             for key in list(self._gate_queue):
                 self._turn_away(key)
         else:
-            self._end_if_parked()
+            self._parking.look()
 
     def sweep(self) -> None:
         """Requests that a middleware replaced, or lost, hold nothing."""
@@ -480,31 +445,4 @@ class Traffic:
         """The spider has closed."""
         self._timers.cancel()
         self.in_flight.sweep(lambda request: False)
-        if self._given_up:
-            self._reporting.on_given_up(self._given_up)
-
-    # Parking
-
-    def _end_if_parked(self) -> None:
-        """Close a crawl that can be resumed, of which nothing but parked slots is left.
-
-        What else its items and callbacks are busy with is given `STUCK_FOR` seconds to go on:
-        where they await a parked slot's media, Scrapy itself never gets idle.
-        """
-        now = self.clock()
-        if not (self._may_end_parked and self._is_only_parked(now)):
-            self._stuck_since = None
-            return
-        if self._stuck_since is None:
-            self._stuck_since = now
-        if not self._engine.is_scraping or now >= self._stuck_since + STUCK_FOR:
-            self._engine.close(PARKED)
-
-    def _is_only_parked(self, now: float) -> bool:
-        engine, keys = self._engine, list(self._gate_queue)
-        if not (keys or self.room.has_requests) or engine.is_starting or self.in_flight:
-            return False
-        waiting = len(self._gate_queue) + sum(pages for _, pages in self._robots.values())
-        if engine.active_count != waiting or (not self.room.keeps and engine.may_pop):
-            return False
-        return self.room.is_parked and all(self.governor.is_parked(key, now) for key in keys)
+        self.closing.tell(self._reporting)

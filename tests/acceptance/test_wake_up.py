@@ -62,7 +62,7 @@ class Promises:
         self._crawler.signals.connect(self.on_response, signals.response_downloaded)
 
     def on_response(self, request: Request, response: Response) -> None:
-        key = self._throttle.key_of(request)
+        key = self._throttle.names.of(request)
         assert key is not None
         now = self._throttle.clock()
         hold = self._throttle.governor.queue_hold(key, now)

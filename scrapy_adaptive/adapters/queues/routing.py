@@ -14,10 +14,12 @@ from __future__ import annotations
 import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy_adaptive.adapters.scrapy_internals import Copy
 from scrapy_adaptive.core.facts import Hold, Reason, Wanted
+
+from .waiting_room import Reservation
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -53,15 +55,6 @@ after which it is no route any more. Chance passes over one of n so often in 1 o
 
 LEAD_WEIGHT = 0.125
 """Weight of the latest request in the mean time from the queue to the gate, as in TCP's mean."""
-
-
-class Reservation(NamedTuple):
-    """A place promised to a request on its way to the gate."""
-
-    queue_key: str
-    slot: str
-    at: float
-    """Monotonic seconds of the pop."""
 
 
 class Routing:
@@ -117,7 +110,7 @@ class Routing:
 
     def queue_key(self, request: Request) -> str:
         """The key under which a request is queued."""
-        key = self._traffic.own_key(request)
+        key = self._traffic.names.of_queued(request)
         if not key:
             return NOBODY
         if request.meta.get(OPT_OUT_META_KEY):
@@ -125,7 +118,7 @@ class Routing:
         copy = Copy.NONE if self._cached is None else self._cached(request)
         if copy is Copy.FRESH:
             return key + CACHED
-        key = self._traffic.slot_under(key, request)
+        key = self._traffic.names.under(key, request)
         return key + STALE if copy is Copy.STALE else key
 
     def class_key(self, request: Request, queue_key: str) -> str:
@@ -133,7 +126,7 @@ class Routing:
         kinds = self._governor.kinds
         if not kinds or queue_key not in kinds:
             return queue_key
-        return self._traffic.slot_under(queue_key, request)
+        return self._traffic.names.under(queue_key, request)
 
     def on_queue(self, queue_key: str) -> None:
         """Requests are queued under this key; at a prompt they wait at the gate, where their user
@@ -233,11 +226,11 @@ class Routing:
         """
         return self._reserved[request].slot
 
-    def on_at_gate(self, request: Request, key: str) -> str | None:
+    def on_at_gate(self, request: Request, key: str) -> Reservation | None:
         """The request has reached the gate, and this is its slot.
 
         Returns:
-            The slot of which its reservation held a place; None where it had none.
+            Its reservation, which ends; None where it had none, or needed none.
         """
         reservation = self._reserved.pop(request, None)
         if reservation is None:
@@ -250,7 +243,7 @@ class Routing:
         is_class = self._governor.host_of(key) == reservation.slot != key
         if not is_class:
             self._learn(reservation.queue_key, reservation.slot, key)
-        return reservation.slot
+        return reservation
 
     def on_left(self, request: Request) -> str | None:
         """The request needs no reservation any more; returns the slot that has a place more."""

@@ -10,7 +10,7 @@ Laws
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 if TYPE_CHECKING:
@@ -18,6 +18,16 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from .routing import Routing
+
+
+class Reservation(NamedTuple):
+    """A place promised to a request on its way to the gate."""
+
+    queue_key: str
+    """The queue that it comes from."""
+    slot: str
+    at: float
+    """Monotonic seconds of the pop."""
 
 
 class WaitingRoom(Protocol):
@@ -60,8 +70,8 @@ class WaitingRoom(Protocol):
     def on_freed(self, key: str) -> float:
         """A permit of this slot has ended; returns the instant at which to wake it."""
 
-    def on_at_gate(self, request: Request, key: str) -> str | None:
-        """A request has reached the gate; returns the slot whose reservation it ended."""
+    def on_at_gate(self, request: Request, key: str) -> Reservation | None:
+        """A request has reached the gate; returns the reservation that ends by it."""
 
     def on_left(self, request: Request) -> str | None:
         """A request needs no reservation any more; returns the slot that has a place more."""
@@ -106,9 +116,8 @@ class NoRoom:
         """Nobody takes the place."""
         return math.inf
 
-    def on_at_gate(self, request: Request, key: str) -> str | None:
+    def on_at_gate(self, request: Request, key: str) -> None:
         """It had no reservation."""
-        return None
 
     def on_left(self, request: Request) -> str | None:
         """It had no reservation."""

@@ -1,0 +1,65 @@
+"""The name of a request's slot, and who has chosen it.
+
+Laws
+----
+* ADAPTIVE_SLOT names it first, then the request's own meta, then Scrapy.
+* A class of pages that has a slot of its own under its host's has the name of that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.utils.httpobj import urlparse_cached
+
+from .scrapy_internals import SLOT_META_KEY, kind_of
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+    from scrapy_adaptive.core.governor import Governor
+
+    from .scrapy_internals import Engine
+    from .setting_types import SlotRule
+
+
+class SlotNames:
+    """The slots of one crawl's requests.
+
+    Args:
+        governor: knows the classes of pages that have slots of their own.
+        engine: Scrapy's private parts.
+        rule: names a request's slot, or returns None for Scrapy's own; None for no such rule.
+    """
+
+    def __init__(self, governor: Governor, engine: Engine, rule: SlotRule | None) -> None:
+        self._governor = governor
+        self._engine = engine
+        self._rule = rule
+
+    def of_queued(self, request: Request) -> str | None:
+        """The slot of a request on its way in, classes of pages aside; None without a host."""
+        chosen = None if self._rule is None else self._rule(request)
+        return self._engine.own_key(request) if chosen is None else chosen
+
+    def of(self, request: Request) -> str | None:
+        """The request's slot; None where there is no host."""
+        key = self._engine.slot_key(request)
+        return None if key is None else self.under(key, request)
+
+    def at_gate(self, request: Request) -> str | None:
+        """The slot of a request that has reached the gate; None where there is no host."""
+        chosen = None if self._rule is None else self._rule(request)
+        return self._engine.claim_key(request, chosen)
+
+    def under(self, key: str, request: Request) -> str:
+        """The slot of the request's class under the slot `key`, if it has one; else `key`."""
+        kinds = self._governor.kinds
+        return kinds[key].get(kind_of(request), key) if kinds and key in kinds else key
+
+    def host_elsewhere(self, request: Request, key: str) -> str | None:
+        """The request's host, where somebody has chosen another slot for it."""
+        if self._rule is None and SLOT_META_KEY not in request.meta:
+            return None
+        host = urlparse_cached(request).hostname or ""
+        return None if self._governor.host_of(key) == host else host
