@@ -382,7 +382,7 @@ def _limits(settings: BaseSettings, spider: Spider | None, values: Mapping[str, 
         floor=max(delay, _checked("download_delay of the spider", own_delay, number(0), _SECONDS)),
         max_pause=values["max_pause"],
         jitter=_jitter(settings),
-        only_200_lowers=is_set(settings, "ADAPTIVE_TARGET_CONCURRENCY")
+        only_200_lowers=settings.get("ADAPTIVE_TARGET_CONCURRENCY") is not None
         and values["target_concurrency"] < math.inf,
         concurrency=min(
             cap, _checked("max_concurrent_requests of the spider", own_cap, whole(1), _COUNT)

@@ -31,6 +31,9 @@ more."""
 LADDER = (11.0, 62.0, 1000.0, 3620.0)
 """Seconds, just over 10 s, 1 min, 15 min and 1 h, with the time a window needs to turn."""
 
+LONGEST_TEST = 1.0
+"""Most seconds between two tests of a host that fails."""
+
 JITTER_RATIO = 0.02
 """Most by which chance lengthens a silence, as a share of it."""
 
@@ -105,7 +108,7 @@ class Silence:
         """Seconds to wait after a probe was refused.
 
         A probe that `failed` met a host in trouble, not a limit that people wrote in human
-        units: the wait doubles, up to a minute. One that may be refused `by_chance`, whatever
+        units: the wait doubles, up to `LONGEST_TEST`. One that may be refused `by_chance`, whatever
         the silence, tells nothing once. A debt is slept off a second time before longer waits.
         """
         if by_chance and not (failed or self._excused or told is not None):
@@ -122,7 +125,7 @@ class Silence:
         if told is not None:
             self._last = max(told, BREATH, self.worked if self.worked > self._last else 0.0)
         elif failed:
-            self._last = max(self._last, min(2.0 * self._last, LADDER[1]))
+            self._last = max(self._last, min(2.0 * self._last, LONGEST_TEST))
         else:
             steps = (max(GAPS / rate, BREATH), self.worked, *LADDER)
             self._last = next((step for step in steps if step > self._last), self._last)

@@ -64,7 +64,7 @@ def test_dead_hosts_after_good_pages(origin: Callable[..., Origin], crawl: Crawl
 def test_a_host_that_dies_in_the_middle_of_a_crawl(
     origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
-    """A few tests, two seconds, and RetryMiddleware finishes it off."""
+    """Four tests, three seconds, and RetryMiddleware finishes it off."""
 
     def handler(visit: Visit) -> Answer:
         return Answer(drop=visit.host.startswith(f"{GOOD[0]}:") and int(visit.path[1:]) >= 10)

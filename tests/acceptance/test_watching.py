@@ -38,7 +38,7 @@ ANSWER_LINE = re.compile(
 STORY = (
     r"scrapy_adaptive \S+ is on: each site's pace is found .+ one request each 0\.05 s",
     rf"slot 127\.0\.0\.1: paused for 1(\.\d+)? s after a 429 at {RATE}; then one test request .+",
-    r"whole crawl: paused, as too much is refused .+ \(127\.0\.0\.1\); it goes on by itself",
+    r"whole crawl: paused after a refusal \(127\.0\.0\.1\); it goes on by itself",
     r"whole crawl: goes on",
     rf"slot 127\.0\.0\.1: recovered after [\d.]+ s; goes on at up to {RATE}",
 )

@@ -22,8 +22,10 @@ FAILURES_IN_A_ROW = 3
 HISTORY = 10
 """Answers looked back at."""
 
-TESTS = 3
-"""Test requests in a row that fail before the host is gone: after .25, .5 and 1 s."""
+TESTS = 4
+"""Test requests in a row that fail before the host is gone: .25, .75, 1.75 and 2.75 s after it
+failed. A server that is started anew is often back by then; a dead one holds no crawl up for
+longer."""
 
 
 class Failures:
