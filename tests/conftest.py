@@ -36,3 +36,25 @@ def crawl(tmp_path: Path) -> Iterator[Crawler]:
     crawler = Crawler(tmp_path)
     yield crawler
     crawler.stop()
+
+
+LONG = (
+    "test_broken_page.py",
+    "test_limits.py",
+    "test_endpoint.py",
+    "test_several_slots.py",
+    "test_counts.py",
+    "test_spider_idle.py",
+)
+"""Crawls that wait for most of their time: they begin first, beside those that compute."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spread the long crawls over the beginnings of four workers' shares."""
+    waiting = [item for item in items if item.path.name in LONG]
+    others = [item for item in items if item.path.name not in LONG]
+    shares = []
+    for worker in range(4):
+        size = -(-len(others) // 4)
+        shares += waiting[worker::4] + others[worker * size : (worker + 1) * size]
+    items[:] = shares

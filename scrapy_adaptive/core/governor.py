@@ -160,6 +160,8 @@ class Governor:
         return self._stop_hold(now, queued=False)
 
     def _stop_hold(self, now: float, *, queued: bool) -> Hold | None:
+        if self._uplink.down_at == math.inf and not self._global_breaker.is_open:
+            return None
         until = self._uplink.hold_until(now, queued=queued)
         if until is not None:
             return Hold(until, Reason.UPLINK)

@@ -75,15 +75,14 @@ class Pace:
     @property
     def delay(self) -> float:
         """Least seconds between two sends."""
-        if self.is_dead:
-            return max(self.floor, self.quotas.delay)
-        return max(self.latency_delay, 1.0 / self._ceiling.rate, self.floor, self.quotas.delay)
+        asked = max(self._limits.floor, self.crawl_delay, self.quotas.delay)
+        return asked if self.is_dead else max(asked, self.latency_delay, 1.0 / self._ceiling.rate)
 
     @property
     def _gap(self) -> float:
         """Seconds between the last send and the next: the delay, or what chance makes of it."""
         delay = self.delay
-        if not self._is_scattered(delay):
+        if self._limits.jitter < 0.0 or not self._is_scattered(delay):
             return delay
         asked = max(1.0 / self._ceiling.rate, self.crawl_delay, self.quotas.delay)
         return max(asked, delay * self._scatter)

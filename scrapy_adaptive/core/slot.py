@@ -192,18 +192,12 @@ class Slot:
         """
         if self.doubts:
             return Hold(NEVER, Reason.VERDICT)
-        pause = self.pause
         if self.is_parked(now):
             return Hold(self.silent_until, Reason.PARKED)
-        if pause.phase is Phase.HALF_OPEN and self._probe is not None:
-            return Hold(NEVER, Reason.PROBE)
-        if pause.phase is Phase.OPEN and busy > self.in_flight:
-            return Hold(NEVER, Reason.IN_FLIGHT)
-        awaited = busy - self._straggler_count
-        if pause.phase is Phase.OPEN and awaited and now < pause.last_refused_at + self._drain:
-            return Hold(max(pause.until, pause.last_refused_at + self._drain), Reason.IN_FLIGHT)
-        if pause.phase is Phase.OPEN and now < pause.until:
-            return Hold(pause.until, Reason.PAUSED)
+        if self.pause.phase is not Phase.CLOSED:
+            hold = self._hold_paused(now, busy)
+            if hold is not None:
+                return hold
         if self._recheck_at is not None and now < self._recheck_at:
             return Hold(self._recheck_at, Reason.RECHECK)
         if busy - ahead >= self.places:
@@ -211,6 +205,18 @@ class Slot:
         if self.pace.quotas.is_spent:
             return Hold(self.pace.quotas.until, Reason.QUOTA)
         return None
+
+    def _hold_paused(self, now: float, busy: int) -> Hold | None:
+        """What holds one more request than `busy` while the breaker is not closed."""
+        pause = self.pause
+        if pause.phase is Phase.HALF_OPEN:
+            return Hold(NEVER, Reason.PROBE) if self._probe is not None else None
+        if busy > self.in_flight:
+            return Hold(NEVER, Reason.IN_FLIGHT)
+        drained_at = pause.last_refused_at + self._drain
+        if busy - self._straggler_count and now < drained_at:
+            return Hold(max(pause.until, drained_at), Reason.IN_FLIGHT)
+        return Hold(pause.until, Reason.PAUSED) if now < pause.until else None
 
     @property
     def silent_until(self) -> float:
