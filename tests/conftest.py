@@ -38,6 +38,9 @@ def crawl(tmp_path: Path) -> Iterator[Crawler]:
     crawler.stop()
 
 
+collect_ignore = ["scrapys_own"]
+"""Plugins for Scrapy's own tests: to import them is to switch the add-on on in every crawler."""
+
 LONG = (
     "test_broken_page.py",
     "test_limits.py",
