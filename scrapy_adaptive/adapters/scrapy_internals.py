@@ -118,8 +118,9 @@ class Engine:
         """The slot of a request on its way in; a key that Scrapy itself wrote does not outlive
         its host, or a redirect would be paced by the site it came from."""
         meta = request.meta
-        if SLOT_META_KEY in meta and meta[SLOT_META_KEY] == meta.get(WRITTEN_META_KEY):
-            del meta[SLOT_META_KEY], meta[WRITTEN_META_KEY]
+        if WRITTEN_META_KEY in meta and meta.get(SLOT_META_KEY) == meta[WRITTEN_META_KEY]:
+            meta.pop(SLOT_META_KEY, None)
+            del meta[WRITTEN_META_KEY]
         return self.slot_key(request)
 
     def claim_key(self, request: Request, chosen: str | None = None) -> str | None:

@@ -143,3 +143,11 @@ def test_a_refusal_of_a_latency_that_is_not_to_be_learned_is_still_pain(
     assert done.stats["adaptive/trips"] == done.stats["adaptive/requeued"] == 1
     first, second, *_ = site.hits()
     assert second.start - first.end >= 1
+
+
+def test_a_slot_of_none_is_scrapys_own(origin: Callable[..., Origin], crawl: Crawler) -> None:
+    """As Scrapy reads `download_slot = None` in a request's meta."""
+    site = origin()
+    urls = [{"url": f"{site.url}/{n}", "meta": {"download_slot": None}} for n in range(2)]
+    done = crawl(UrlsSpider, {"ADAPTIVE_START_DELAY": 0.1}, arguments={"urls": urls})
+    assert len(done.urls) == len(site.hits()) == 2

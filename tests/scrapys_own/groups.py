@@ -81,6 +81,9 @@ DEFAULTS = Group(
         "test_downloaderslotssettings::test_delay": Difference(
             "it reads the delay of the slot in the downloader, and ours is kept at the gate"
         ),
+        "test_scheduler::TestIncompatibility::test_incompatibility": Difference(
+            "Scrapy's default queue, set by name, is replaced by ours, which has no such obstacle"
+        ),
         "test_engine_loop::TestRequestSendOrder::test_lazy": Difference(
             "it is about the milliseconds between two requests, and requests are paced"
         ),
