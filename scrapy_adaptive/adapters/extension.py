@@ -122,10 +122,10 @@ class AdaptiveThrottle:
         connect = crawler.signals.connect
         connect(extension._on_opened, signal=signals.spider_opened)
         connect(extension._on_closed, signal=signals.spider_closed)
-        connect(extension.engine.free_of_delay, signal=signals.request_reached_downloader)
-        connect(extension.traffic.in_flight.on_wire, signal=signals.request_reached_downloader)
+        connect(extension.traffic.on_wire, signal=signals.request_reached_downloader)
         connect(extension.traffic.in_flight.on_response, signal=signals.response_downloaded)
-        connect(extension.traffic.on_received, signal=signals.response_received)
+        if extension._settings.robots_user_agent is not None:
+            connect(extension.traffic.on_received, signal=signals.response_received)
         return extension
 
     @classmethod

@@ -63,10 +63,10 @@ class AdaptiveGate(JoinsExtension):
     def process_response(self, request: Request, response: Response) -> Request | Response:
         """Keep refusals out of the HTTP cache, but let it answer them with a copy of its own."""
         traffic = self._traffic
-        traffic.saved_marks.restore(request)
-        traffic.on_left(request)
         flight = traffic.in_flight.get(request)
-        if flight is None:
+        if flight is None:  # it was answered on its way to the gate, or was not ours to pace
+            traffic.saved_marks.restore(request)
+            traffic.on_left(request)
             return response
         is_redirect = 300 <= response.status < 400
         if is_redirect:

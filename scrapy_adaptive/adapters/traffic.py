@@ -319,6 +319,11 @@ class Traffic:
                 self._end_wait(waiter)
                 waiter.done.callback(False)
 
+    def on_wire(self, request: Request) -> None:
+        """The request has reached the downloader."""
+        self._engine.free_of_delay(request)
+        self.in_flight.on_wire(request)
+
     def on_left(self, request: Request) -> None:
         """The request is on its way back, or went another way: its reservation ends."""
         promised = self.room.on_left(request)
