@@ -20,9 +20,10 @@ from weakref import WeakKeyDictionary
 
 from scrapy_adaptive.core.breaker.breaker import Phase
 from scrapy_adaptive.core.facts import Event, Reason
+from scrapy_adaptive.report import units
 from scrapy_adaptive.version import VERSION
 
-from . import summary, units
+from . import summary
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence

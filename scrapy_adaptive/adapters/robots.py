@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from protego import Protego
 from scrapy.utils.httpobj import urlparse_cached
 
-from . import units
+from scrapy_adaptive.report import units
 
 if TYPE_CHECKING:
     from scrapy import Request

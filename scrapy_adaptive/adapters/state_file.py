@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.core.facts import Learned
-
-from . import units
+from scrapy_adaptive.report import units
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor

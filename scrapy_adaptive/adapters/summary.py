@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import units
+from scrapy_adaptive.report import units
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

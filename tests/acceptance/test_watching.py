@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_adaptive.adapters import units
+from scrapy_adaptive.report import units
 from tests.crawling import Crawl, Crawler
 from tests.servers.origin import Answer, Origin, Visit, refusal, robots_txt
 from tests.spiders import UrlsSpider

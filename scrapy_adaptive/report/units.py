@@ -8,7 +8,7 @@ Laws
 from __future__ import annotations
 
 import math
-import time
+from datetime import datetime, timedelta
 
 _STEPS = ((86_400, "days"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -51,4 +51,4 @@ def rate(per_second: float) -> str:
 
 def clock_time(seconds: float) -> str:
     """The local date and time so many seconds from now."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time.time() + seconds))
+    return (datetime.now() + timedelta(seconds=seconds)).strftime("%Y-%m-%d %H:%M:%S")

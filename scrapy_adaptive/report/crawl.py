@@ -1,0 +1,280 @@
+"""The read model of a crawl: its sites, their series, what happened, and the sums.
+
+Laws
+----
+* It is the same whatever it was read from: one journal, several, a crawl that runs, or JSON.
+* Instants are seconds since the crawl's start (the first of its runs); rates are 1/s, infinity
+  where nothing bounds them.
+* Counters only rise along a series. What lies between two points is their difference.
+* The sums are those of all sites; of sites that have no line of their own too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NamedTuple
+
+from .records import CrawlRecord, EventRecord
+
+LATELY = 10.0
+"""Seconds that "now" means for a rate."""
+
+SURE = 1.25
+"""A limit is well known when a rate no more than so many times it was refused."""
+
+
+class Point(NamedTuple):
+    """A site, or the whole crawl, at an instant."""
+
+    at: float
+    sent: int = 0
+    served: int = 0
+    refused: int = 0
+    failed: int = 0
+    latency: float = 0.0
+    worst: float = 0.0
+    in_flight: int = 0
+    waiting: int = 0
+    rate: float = math.inf
+    """Allowed rate, 1/s."""
+    by: str = ""
+    """Key of the reason that holds it back."""
+    state: str = ""
+
+
+class Step(NamedTuple):
+    """What happened between two points."""
+
+    begin: float
+    end: float
+    served_rate: float
+    """Pages served, 1/s."""
+    refused: int
+    failed: int
+
+
+@dataclass(slots=True)
+class Site:
+    """What is known of a site at the end of what was read."""
+
+    name: str
+    host: str = ""
+    """The site that this class of pages is one of; empty for a site."""
+    sent: int = 0
+    served: int = 0
+    refused: int = 0
+    failed: int = 0
+    requeued: int = 0
+    latency: float = 0.0
+    """Median seconds to the response's head, of late."""
+    worst: float = 0.0
+    """The longest ever, seconds."""
+    in_flight: int = 0
+    waiting: int = 0
+    rate: float = math.inf
+    """Allowed rate, 1/s."""
+    state: str = ""
+    """crawling, paused, testing, parked or idle."""
+    by: str = ""
+    """What holds it back: the key of a reason."""
+    value: float = 0.0
+    """The number that goes with the reason."""
+    own: bool = False
+    """Whether that number is from DOWNLOAD_SLOTS."""
+    limit: float = 0.0
+    """The limit found, 1/s; 0 while none is known."""
+    refused_at: float = 0.0
+    """The lowest rate that was refused, 1/s; 0 while none was."""
+    paused: float = 0.0
+    """Seconds that it was paused."""
+    until: float = 0.0
+    """The instant that ends the present pause; 0 for none."""
+    points: list[Point] = field(default_factory=list)
+    events: list[EventRecord] = field(default_factory=list)
+
+    @property
+    def began_at(self) -> float:
+        """The instant of its first record."""
+        return self.points[0].at if self.points else 0.0
+
+    @property
+    def ended_at(self) -> float:
+        """The instant of its last answer, as far as records tell."""
+        last = self.points[-1] if self.points else Point(0.0)
+        for point in reversed(self.points):
+            if point.served < last.served or point.refused < last.refused:
+                break
+            last = point
+        return last.at
+
+    @property
+    def mean_rate(self) -> float:
+        """Pages served a second, from its first record to its last answer; 0 for no time."""
+        seconds = self.ended_at - self.began_at
+        return self.served / seconds if seconds > 0 else 0.0
+
+    def rate_now(self, at: float) -> float:
+        """Pages served a second in the ten seconds before that instant."""
+        return rate_at(self.points, at)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether its limit is well known: a rate just above it was refused."""
+        return self.limit > 0.0 and 0.0 < self.refused_at <= SURE * self.limit
+
+    @property
+    def last_pause(self) -> EventRecord | None:
+        """The event that began its last pause."""
+        pauses = (each for each in reversed(self.events) if each.event in ("pause", "parked"))
+        return next(pauses, None)
+
+    @property
+    def pause_count(self) -> int:
+        """Pauses that have a record."""
+        return sum(each.event in ("pause", "parked") for each in self.events)
+
+
+@dataclass(slots=True)
+class Crawl:
+    """A crawl, or what is known of it so far."""
+
+    spider: str = ""
+    started_at: float = 0.0
+    """Seconds since 1970, UTC."""
+    seconds: float = 0.0
+    """From its start to its last record."""
+    reason: str = ""
+    """Why it ended, in Scrapy's word; empty while it runs, or where it was killed."""
+    run_count: int = 0
+    totals: CrawlRecord = field(default_factory=lambda: CrawlRecord(0.0))
+    """Sums over all sites, at the last record."""
+    points: list[Point] = field(default_factory=list)
+    """The whole crawl's series."""
+    sites: dict[str, Site] = field(default_factory=dict)
+    """The busiest first."""
+    events: list[EventRecord] = field(default_factory=list)
+    """Of all sites and of the whole crawl, in their order."""
+    skipped: int = 0
+    """Lines that could not be read: torn by a crash, or another program's."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the journal says that the crawl has ended."""
+        return bool(self.reason)
+
+    @property
+    def rest(self) -> CrawlRecord:
+        """What the sums have beyond the sites that have records of their own."""
+        names = ("sent", "served", "refused", "failed", "requeued", "in_flight", "waiting")
+        known = {name: sum(getattr(site, name) for site in self.sites.values()) for name in names}
+        left = {name: max(0, getattr(self.totals, name) - known[name]) for name in names}
+        return CrawlRecord(self.seconds, sites=max(0, self.totals.sites - len(self.sites)), **left)
+
+    def rate_now(self) -> float:
+        """Pages served a second in the last ten seconds."""
+        return rate_at(self.points, self.seconds)
+
+    # JSON
+
+    def as_json(self) -> dict[str, Any]:
+        """The model in what JSON has; a rate without a bound is null, a point is a list."""
+        values = {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.name not in ("totals", "points", "sites", "events")
+        }
+        return {
+            **values,
+            "totals": asdict(self.totals),
+            "point": list(Point._fields),
+            "points": [_listed(point) for point in self.points],
+            "sites": [_site_as_json(site) for site in self.sites.values()],
+            "events": [asdict(event) for event in self.events],
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Crawl:
+        """The model that `as_json` gave.
+
+        Raises:
+            ValueError: it is no such JSON.
+        """
+        try:
+            plain = {
+                each.name: values[each.name]
+                for each in fields(cls)
+                if each.name not in ("totals", "points", "sites", "events")
+            }
+            sites = [_site_from_json(each) for each in values["sites"]]
+            crawl = cls(
+                **plain,
+                totals=CrawlRecord(**values["totals"]),
+                points=[_point(each) for each in values["points"]],
+                sites={site.name: site for site in sites},
+                events=[_event(each) for each in values["events"]],
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"this is not the state of a crawl: {error!r}") from None
+        for event in crawl.events:
+            if event.site in crawl.sites:
+                crawl.sites[event.site].events.append(event)
+        return crawl
+
+
+def steps(points: Sequence[Point], least: float = 0.0) -> Iterator[Step]:
+    """What happened between the points, those closer than `least` seconds taken together.
+
+    >>> [step.served_rate for step in steps([Point(0.0), Point(2.0, served=8), Point(4.0)])]
+    [4.0, 0.0]
+    """
+    before = points[0] if points else Point(0.0)
+    for point in points[1:]:
+        seconds = point.at - before.at
+        if seconds <= 0.0 or seconds < least:
+            continue
+        served = max(0, point.served - before.served)
+        refused, failed = point.refused - before.refused, point.failed - before.failed
+        yield Step(before.at, point.at, served / seconds, max(0, refused), max(0, failed))
+        before = point
+
+
+def rate_at(points: Sequence[Point], at: float, seconds: float = LATELY) -> float:
+    """Pages served a second in so many seconds before that instant."""
+    last = before = None
+    for point in reversed(points):
+        if point.at > at:
+            continue
+        last = last or point
+        before = point
+        if point.at <= at - seconds:
+            break
+    if last is None or before is None or last.at <= before.at:
+        return 0.0
+    return (last.served - before.served) / max(seconds, at - before.at)
+
+
+def _listed(point: Point) -> list[Any]:
+    return [None if value == math.inf else value for value in point]
+
+
+def _point(values: Sequence[Any]) -> Point:
+    return Point._make(math.inf if value is None else value for value in values)
+
+
+def _site_as_json(site: Site) -> dict[str, Any]:
+    values = {each.name: getattr(site, each.name) for each in fields(site)}
+    del values["events"]
+    values["rate"] = None if site.rate == math.inf else site.rate
+    return {**values, "points": [_listed(point) for point in site.points]}
+
+
+def _site_from_json(values: dict[str, Any]) -> Site:
+    rate = math.inf if values["rate"] is None else values["rate"]
+    points = [_point(each) for each in values["points"]]
+    return Site(**{**values, "rate": rate, "points": points})
+
+
+def _event(values: dict[str, Any]) -> EventRecord:
+    return EventRecord(**{**values, "sites": tuple(values["sites"])})

@@ -1,0 +1,149 @@
+"""One crawl of several runs: workers side by side, or a job that was resumed.
+
+Laws
+----
+* Counters add up over all runs. What is in flight, waits or is allowed adds up over the runs that
+  have not ended at that instant.
+* A site's state is that of the run that had the last word of it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from .crawl import Crawl, Point, Site
+from .records import CrawlRecord, EventRecord
+
+if TYPE_CHECKING:
+    from .building import Run
+
+
+class _Series(NamedTuple):
+    """The points of one run, in the time of the crawl."""
+
+    points: list[Point]
+    ended_at: float
+
+
+def merged(runs: Sequence[Run], skipped: int = 0) -> Crawl:
+    """The crawl that these runs make up, the busiest sites first."""
+    if not runs:
+        return Crawl(skipped=skipped)
+    first = min(runs, key=lambda run: run.start.started_at).start
+    shifts = [run.start.started_at - first.started_at for run in runs]
+    ends = [shift + run.last_at for run, shift in zip(runs, shifts, strict=True)]
+    last = runs[ends.index(max(ends))]
+    names = dict.fromkeys(name for run in runs for name in run.sites)
+    sites = [_site(name, runs, shifts) for name in names]
+    sites.sort(key=lambda site: -site.served)
+    events = _events(runs, shifts)
+    by_name = {site.name: site for site in sites}
+    for event in events:
+        if event.site in by_name:
+            by_name[event.site].events.append(event)
+    is_over = all(run.is_over for run in runs)
+    return Crawl(
+        spider=first.spider,
+        started_at=first.started_at,
+        seconds=max(ends),
+        reason=last.end.reason if is_over and last.end is not None else "",
+        run_count=len(runs),
+        totals=_totals(runs, max(ends), len(sites)),
+        points=_summed(
+            [_shifted(run, run.points, shift) for run, shift in zip(runs, shifts, strict=True)]
+        ),
+        sites=by_name,
+        events=events,
+        skipped=skipped,
+    )
+
+
+def _totals(runs: Sequence[Run], at: float, site_count: int) -> CrawlRecord:
+    counters = ("sent", "served", "refused", "failed", "requeued", "given_up", "hidden")
+    gauges = ("in_flight", "waiting")
+    sums = {name: sum(getattr(run.totals, name) for run in runs) for name in counters}
+    open_runs = [run for run in runs if not run.is_over]
+    now = {name: sum(getattr(run.totals, name) for run in open_runs) for name in gauges}
+    most = max(run.totals.sites for run in runs)
+    busy = max((run.totals.busy for run in open_runs), default=0.0)
+    return CrawlRecord(at, **sums, **now, sites=max(most, site_count), busy=busy)
+
+
+def _events(runs: Sequence[Run], shifts: Sequence[float]) -> list[EventRecord]:
+    if len(runs) == 1:
+        return list(runs[0].events)
+    moved = (
+        [replace(event, at=event.at + shift) for event in run.events]
+        for run, shift in zip(runs, shifts, strict=True)
+    )
+    return list(heapq.merge(*moved, key=lambda event: event.at))
+
+
+def _site(name: str, runs: Sequence[Run], shifts: Sequence[float]) -> Site:
+    known = [
+        (run, shift, run.sites[name])
+        for run, shift in zip(runs, shifts, strict=True)
+        if name in run.sites
+    ]
+    if len(runs) == 1:
+        return replace(known[0][2], points=list(known[0][2].points), events=[])
+    _, shift, last = max(known, key=lambda each: each[1] + each[2].points[-1].at)
+    points = _summed([_shifted(run, site.points, shift) for run, shift, site in known])
+    sites = [site for _, _, site in known]
+    end = points[-1]
+    return replace(
+        last,
+        sent=end.sent,
+        served=end.served,
+        refused=end.refused,
+        failed=end.failed,
+        requeued=sum(site.requeued for site in sites),
+        worst=max(site.worst for site in sites),
+        in_flight=end.in_flight,
+        waiting=end.waiting,
+        rate=end.rate,
+        paused=sum(site.paused for site in sites),
+        until=last.until + shift if last.until else 0.0,
+        points=points,
+        events=[],
+    )
+
+
+def _shifted(run: Run, points: list[Point], shift: float) -> _Series:
+    ended_at = run.last_at + shift if run.is_over else math.inf
+    return _Series([point._replace(at=point.at + shift) for point in points], ended_at)
+
+
+def _summed(series: Sequence[_Series]) -> list[Point]:
+    """One series of several: at each instant the sum of what each of them had last."""
+    if len(series) == 1:
+        return series[0].points
+    tagged = (
+        [(point.at, number, point) for point in each.points] for number, each in enumerate(series)
+    )
+    last: dict[int, Point] = {}
+    points = []
+    for at, number, point in heapq.merge(*tagged, key=lambda each: each[0]):
+        last[number] = point
+        going = [
+            each for other, each in last.items() if other == number or at <= series[other].ended_at
+        ]
+        points.append(_sum(point, list(last.values()), going))
+    return points
+
+
+def _sum(latest: Point, all_points: Sequence[Point], going: Sequence[Point]) -> Point:
+    rates = [each.rate for each in going if each.state != "idle"]
+    return latest._replace(
+        sent=sum(each.sent for each in all_points),
+        served=sum(each.served for each in all_points),
+        refused=sum(each.refused for each in all_points),
+        failed=sum(each.failed for each in all_points),
+        in_flight=sum(each.in_flight for each in going),
+        waiting=sum(each.waiting for each in going),
+        rate=sum(rates) if rates else latest.rate,
+    )

@@ -1,0 +1,182 @@
+"""A journal is what was written: whole, torn, continued, several."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_adaptive.report.building import MOST_POINTS, Builder, JournalError
+from scrapy_adaptive.report.crawl import Crawl, rate_at, steps
+from scrapy_adaptive.report.reader import read_crawl, records
+from scrapy_adaptive.report.records import (
+    VERSION,
+    CrawlRecord,
+    EventRecord,
+    SiteRecord,
+    from_line,
+    to_line,
+)
+from scrapy_adaptive.report.writer import Writer
+from tests.report.journals import NOON, SITE, run_of, start, write
+
+
+def test_a_journal_gives_sums_sites_series_and_events(tmp_path: Path) -> None:
+    crawl = read_crawl([write(tmp_path / "j", run_of(20))])
+    site = crawl.sites[SITE]
+    assert (crawl.totals.served, crawl.totals.refused, crawl.rest.served) == (20, 1, 0)
+    assert (site.served, site.refused, site.by, site.rate) == (20, 1, "delay", 1.0)
+    assert [point.served for point in site.points] == list(range(1, 21))
+    assert site.rate_now(20.0) == pytest.approx(1.0)
+    assert site.mean_rate == pytest.approx(20 / 19)
+    assert site.last_pause is crawl.events[0]
+    assert crawl.reason == "finished"
+
+
+def test_a_journal_that_was_cut_anywhere_is_read_up_to_its_last_whole_line(tmp_path: Path) -> None:
+    """No error, and no line is counted as damaged."""
+    whole = write(tmp_path / "j", run_of(6, ends=False)).read_bytes()
+    first = whole.index(b"\n") + 1
+    for length in range(first, len(whole)):
+        path = tmp_path / "torn"
+        path.write_bytes(whole[:length])
+        crawl = read_crawl([path])
+        assert crawl.totals.served == whole[:length].count(b'"crawl"') - (
+            b'"crawl"' in whole[:length].rpartition(b"\n")[2]
+        )
+        assert crawl.skipped == 0
+        assert not crawl.has_ended
+
+
+def test_a_job_that_goes_on_in_a_torn_journal_adds_to_it(tmp_path: Path) -> None:
+    """The torn line is lost, the counters of both runs add up."""
+    path = write(tmp_path / "j", run_of(6, ends=False))
+    with path.open("a") as file:
+        file.write('{"kind":"site","at":7')
+    writer = Writer(path)
+    for record in run_of(4, at=NOON + 100.0, run="b"):
+        writer.write(record)
+    writer.close()
+    crawl = read_crawl([path])
+    assert (crawl.totals.served, crawl.sites[SITE].served) == (10, 10)
+    assert (crawl.run_count, crawl.skipped, crawl.seconds) == (2, 1, 104.0)
+    assert [point.at for point in crawl.sites[SITE].points][-1] == 104.0
+
+
+def test_the_journals_of_two_workers_add_up(tmp_path: Path) -> None:
+    """Counters and gauges at each instant, in one time."""
+    paths = [
+        write(tmp_path / "a", run_of(20, ends=False)),
+        write(tmp_path / "b", run_of(10, at=NOON + 5.0, run="b", ends=False)),
+    ]
+    crawl = read_crawl(paths)
+    assert crawl.totals.served == crawl.sites[SITE].served == 30
+    assert crawl.totals.waiting == 18
+    assert crawl.sites[SITE].rate == 2.0
+    served = [point.served for point in crawl.points]
+    assert served == sorted(served)
+    assert [event.at for event in crawl.events] == [10.0, 10.0]
+
+
+def test_a_worker_that_has_ended_allows_nothing_any_more(tmp_path: Path) -> None:
+    paths = [
+        write(tmp_path / "a", run_of(20, ends=False)),
+        write(tmp_path / "b", run_of(10, run="b")),
+    ]
+    crawl = read_crawl(paths)
+    assert (crawl.sites[SITE].served, crawl.sites[SITE].rate) == (30, 1.0)
+    assert not crawl.has_ended
+
+
+def test_a_slot_that_was_forgotten_begins_anew_and_its_pages_count_on() -> None:
+    builder = Builder()
+    for record in (
+        start(),
+        SiteRecord(1.0, SITE, fresh=True, sent=5, served=5),
+        SiteRecord(9.0, SITE, fresh=True, sent=7, served=6),
+        SiteRecord(10.0, SITE, sent=8, served=7),
+    ):
+        builder.add(record)
+    assert builder.crawl().sites[SITE].served == 12
+
+
+def test_what_is_no_journal_is_said_to_be_none(tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    path.write_text('nonsense\n{"kind": "site"}\n[1]\n')
+    with pytest.raises(JournalError, match=r"log\.txt is no journal of a crawl"):
+        read_crawl([path])
+
+
+def test_a_journal_of_a_later_version_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "j", [replace(start(), version=VERSION + 1)])
+    with pytest.raises(JournalError, match="reads up to version 1"):
+        read_crawl([path])
+
+
+def test_an_open_journal_is_read_on_from_where_it_was_left(tmp_path: Path) -> None:
+    """As the view of a crawl that runs does."""
+    path = tmp_path / "j"
+    writer = Writer(path)
+    writer.write(start())
+    writer.flush()
+    with path.open("rb") as file:
+        assert list(records(file)) == [start()]
+        assert list(records(file)) == []
+        writer.write(CrawlRecord(1.0, served=1))
+        writer.flush()
+        assert list(records(file)) == [CrawlRecord(1.0, served=1)]
+    writer.close()
+
+
+def test_a_long_series_keeps_its_ends_and_its_sums() -> None:
+    builder = Builder()
+    builder.add(start())
+    for second in range(1, 3 * MOST_POINTS):
+        builder.add(SiteRecord(float(second), SITE, served=second))
+    site = builder.crawl().sites[SITE]
+    assert len(site.points) <= MOST_POINTS
+    assert (site.points[0].at, site.points[-1].at) == (1.0, 3 * MOST_POINTS - 1.0)
+    assert {step.served_rate for step in steps(site.points)} == {1.0}
+
+
+def test_the_model_comes_back_from_its_json(tmp_path: Path) -> None:
+    crawl = read_crawl([write(tmp_path / "j", run_of(20))])
+    text = json.dumps(crawl.as_json(), allow_nan=False)
+    assert Crawl.from_json(json.loads(text)) == crawl
+    with pytest.raises(ValueError, match="not the state of a crawl"):
+        Crawl.from_json({"error": "no such page"})
+
+
+NAMES = st.text(st.characters(), max_size=40)
+
+
+@given(NAMES, st.floats(0, 1e6), st.integers(0), NAMES)
+def test_any_name_of_a_slot_comes_back_as_it_was(
+    name: str, at: float, count: int, page: str
+) -> None:
+    """Line ends, quotes, half a surrogate, markup: each is text, on one line of ASCII."""
+    for record in (
+        SiteRecord(at, name, sent=count, state="idle"),
+        EventRecord(at, "broken", name, page=page, sites=(name,)),
+    ):
+        line = to_line(record)
+        assert from_line(line) == record
+        assert line.isascii()
+        assert line.splitlines() == [line.rstrip("\n")]
+
+
+def test_the_rate_now_is_that_of_the_last_ten_seconds() -> None:
+    builder = Builder()
+    builder.add(start())
+    for record in run_of(30, ends=False)[1:]:
+        builder.add(record)
+    builder.add(CrawlRecord(40.0, served=30))
+    points = builder.crawl().points
+    assert rate_at(points, 30.0) == pytest.approx(1.0)
+    assert rate_at(points, 40.0) == 0.0
+    assert builder.crawl().sites[SITE].rate < math.inf
