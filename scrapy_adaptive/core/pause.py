@@ -74,6 +74,11 @@ class Pause:
         """Whether it lasts, by the site's own word, longer than the user wants to sit through."""
         return now < self._parked_until
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether the site itself said how long, when it refused last."""
+        return self._told_until > self.last_refused_at
+
     def seconds(self, now: float) -> float:
         """Seconds in which the breaker was not closed."""
         return self._before + (now - self._began_at if self.phase is not Phase.CLOSED else 0.0)
