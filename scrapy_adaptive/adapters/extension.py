@@ -20,10 +20,13 @@ from scrapy.utils.asyncio import create_looping_call
 
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.report.writer import Writer
 
-from .errors import one_line_errors
+from .errors import SettingsError, one_line_errors
+from .observing import Around, Observer
 from .queues.routing import Routing
 from .queues.waiting_room import provide
+from .recorder import Recorder
 from .refusal_rules import RefusalRules
 from .reporting import Parked, Reporting
 from .requeue import Requeue
@@ -37,6 +40,7 @@ from .set_up import (
 )
 from .settings import AdaptiveSettings, is_enabled, read_settings, unknown_names
 from .state_file import StateFile
+from .summary import Summary
 from .traffic import Traffic
 
 if TYPE_CHECKING:
@@ -78,9 +82,25 @@ class AdaptiveThrottle:
         self.engine = Engine(crawler)
         self.crawl_delays = CrawlDelays(settings.robots_user_agent, settings.max_crawl_delay)
         self.refused_robots = RefusedRobots(settings.robotstxt_refused)
-        self._reporting = Reporting(stats, own_slots=settings.slot_limits, debug=settings.debug)
+        governor = make_governor(settings)
+        around = Around(self.engine)
+        self._observer = Observer(
+            governor,
+            around,
+            concurrent_requests=settings.concurrent_requests,
+            global_rate=settings.global_rate,
+        )
+        self._summary = Summary(stats, governor, self._observer)
+        self.recorder = self._make_recorder(governor, around)
+        self._reporting = Reporting(
+            stats,
+            own_slots=settings.slot_limits,
+            debug=settings.debug,
+            observer=self._observer,
+            recorder=self.recorder,
+        )
         self.traffic = Traffic(
-            make_governor(settings),
+            governor,
             self.engine,
             RefusalRules(settings.refusal_codes, settings.classifier, stats),
             self._reporting,
@@ -91,6 +111,7 @@ class AdaptiveThrottle:
             may_end_parked=settings.jobdir is not None,
             is_interactive=interactive,
         )
+        around.begin(self.traffic)
         self.routing = Routing(
             self.traffic,
             self.engine,
@@ -104,9 +125,33 @@ class AdaptiveThrottle:
         self.requeue = Requeue(
             self.traffic,
             stats,
+            self._reporting,
             fingerprint=fingerprinter.fingerprint,
             max_refusals=settings.max_refusals,
             is_interactive=interactive,
+        )
+
+    def _make_recorder(self, governor: Governor, around: Around) -> Recorder | None:
+        """What records the crawl; None where nobody wants a journal.
+
+        Raises:
+            SettingsError: the journal cannot be opened.
+        """
+        settings = self._settings
+        if settings.journal is None:
+            return None
+        try:
+            writer = Writer(settings.journal)
+        except OSError as error:
+            allowed = f"it cannot be written: {error}"
+            raise SettingsError("ADAPTIVE_JOURNAL", str(settings.journal), allowed) from None
+        return Recorder(
+            governor,
+            self._observer,
+            around,
+            spider=self._crawler.spidercls.name,
+            writer=writer,
+            own_slots=settings.slot_limits,
         )
 
     @classmethod
@@ -151,7 +196,7 @@ class AdaptiveThrottle:
         self._reporting.log_start(self._settings, unknown_names(self._crawler.settings))
         self._reporting.know_neighbours(other.traffic.governor for other in _RUNNING)
         _RUNNING.add(self)
-        self._repeat(self.traffic.tick, TICK)
+        self._repeat(self._on_tick, TICK)
         if self._settings.log_interval:
             self._repeat(self._on_interval, self._settings.log_interval)
 
@@ -160,7 +205,13 @@ class AdaptiveThrottle:
         loop.start(seconds, now=False)
         self._loops.append(loop)
 
-    def _on_closed(self) -> None:
+    def _on_tick(self) -> None:
+        self.traffic.tick()
+        self._observer.tick(TICK)
+        if self.recorder is not None:
+            self.recorder.tick()
+
+    def _on_closed(self, reason: str) -> None:
         _RUNNING.discard(self)
         for loop in self._loops:
             if loop.running:
@@ -168,14 +219,17 @@ class AdaptiveThrottle:
         now = time.monotonic()
         self.traffic.on_closed()
         self._state_file.save(self.traffic.governor, now)
-        self._reporting.write_stats(self.traffic.governor, now)
+        self._summary.write_stats()
+        self._summary.write_site_stats()
         self._reporting.log_parked(self._parked(now))
-        self._reporting.log_table(self.traffic.governor, now)
+        self._summary.log_end()
+        if self.recorder is not None:
+            self.recorder.close(reason)
 
     def _on_interval(self) -> None:
         now = time.monotonic()
-        self._reporting.write_stats(self.traffic.governor, now)
-        self._reporting.log_summary(self.traffic.governor, self.traffic.waiting_count, now)
+        self._summary.write_stats()
+        self._summary.log_interval(self.traffic.queued_count, self._reporting.take_untold())
         self._reporting.log_parked(self._parked(now))
 
     def _parked(self, now: float) -> list[Parked]:

@@ -73,6 +73,7 @@ class InFlight:
         self._on_ended = on_ended
         self._on_paused = on_paused
         self._in_flight: dict[Request, Flight] = {}
+        self._recorder = reporting.recorder
 
     def __len__(self) -> int:
         return len(self._in_flight)
@@ -111,6 +112,8 @@ class InFlight:
         flight = self._in_flight.get(request)
         if flight is not None:
             flight.on_wire = True
+            if self._recorder is not None:
+                self._recorder.on_sent(flight.permit.key)
 
     def on_response(self, request: Request, response: Response) -> None:
         """The response has arrived; its body may still be compressed."""

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from scrapy_adaptive.core.slot import Slot
 
     from .flight import Flight
+    from .observing import Observer
+    from .recorder import Recorder
     from .settings import AdaptiveSettings
 
 logger = logging.getLogger("scrapy_adaptive")
@@ -110,6 +112,8 @@ class Reporting:
         stats: Scrapy's stats of this crawl.
         own_slots: slots with limits of their own, in DOWNLOAD_SLOTS.
         debug: whether each response gets a line.
+        observer: looks at what binds each slot.
+        recorder: writes the journal; None where nobody wants one.
         clock: monotonic seconds.
     """
 
@@ -119,8 +123,12 @@ class Reporting:
         *,
         own_slots: Container[str] = (),
         debug: bool,
+        observer: Observer | None = None,
+        recorder: Recorder | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.recorder = recorder
+        self._observer = observer
         self._stats = stats
         self._debug = debug
         self._own_slots = own_slots
@@ -157,6 +165,10 @@ class Reporting:
 
     def on_new_slot(self, key: str) -> None:
         """Nothing was sent yet for this slot."""
+        if self._observer is not None:
+            self._observer.on_new_slot(key)
+        if self.recorder is not None:
+            self.recorder.on_new_slot(key)
         if len(self._slots) <= FEW_SLOTS:
             self._slots.add(key)
         if len(self._shared) >= MOST_NOTICES or key in self._shared:
@@ -177,8 +189,20 @@ class Reporting:
         """A request waits in its queue, not at the gate."""
         self._stats.inc_value("adaptive/handed_back")
 
+    def on_requeued(self) -> None:
+        """A refused request is fetched again."""
+        if self.recorder is not None:
+            self.recorder.on_requeued()
+
+    def on_handed_over(self, key: str, request: Request) -> None:
+        """A request of this slot was refused too often."""
+        if self.recorder is not None:
+            self.recorder.on_handed_over(key, request)
+
     def on_given_up(self, counts: Mapping[str, int]) -> None:
         """Requests of paused slots were given up as the spider closed."""
+        if self.recorder is not None:
+            self.recorder.on_given_up(counts)
         self._stats.inc_value("adaptive/given_up", sum(counts.values()))
         logger.warning(
             "%d requests were given up as the spider closed, because their sites had asked to "
@@ -191,6 +215,8 @@ class Reporting:
         """The whole crawl is paused: its connection is down, a limit is shared, or a refusal stops
         it."""
         named = list(causes)
+        if self.recorder is not None:
+            self.recorder.on_stopped(named)
         more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
         slots = ", ".join(named[:MOST_NAMED]) + more
         if by is Reason.UPLINK:
@@ -204,6 +230,8 @@ class Reporting:
 
     def on_resumed(self, by: Reason) -> None:
         """The whole crawl goes on."""
+        if self.recorder is not None:
+            self.recorder.on_resumed()
         if by is Reason.UPLINK:
             logger.warning("a host answers: the connection is up again, the crawl goes on")
         else:
@@ -220,6 +248,8 @@ class Reporting:
         """An answer was judged."""
         decision = flight.decision
         assert decision is not None
+        if self.recorder is not None:
+            self.recorder.on_answer(slot, flight, request, response, now)
         if decision.event is not Event.ACCEPTED:
             self._tell_event(slot, flight, request, response, now)
         if self._debug:
@@ -330,20 +360,10 @@ class Reporting:
 
     # Summaries
 
-    def log_summary(self, governor: Governor, waiting: int, now: float) -> None:
-        """One line on what the busiest slots do, and how much was not told."""
-        counts = governor.counts
+    def take_untold(self) -> int:
+        """Pauses and recoveries that had no line, since this was asked last."""
         untold, self._untold_count = self._untold_count, 0
-        logger.info(
-            "adaptive: %d requests in flight, %d waiting, %d refusals, %d pauses, %d slots (%s)%s",
-            counts.in_flight,
-            waiting,
-            counts.refusals,
-            counts.trips,
-            len(governor),
-            summary.busiest(governor, PHASES) or "none yet",
-            f"; {untold} pauses and recoveries not shown" if untold else "",
-        )
+        return untold
 
     def log_parked(self, parked: Iterable[Parked]) -> None:
         """Which slots asked for a long wait: one line for all of them."""
@@ -361,16 +381,6 @@ class Reporting:
             sum(each.waiting for each in slots),
             ", ".join(named),
         )
-
-    def log_table(self, governor: Governor, now: float) -> None:
-        """The table at the end of the crawl."""
-        if len(governor):
-            logger.info("adaptive: per-site summary\n%s", summary.table(governor, now))
-
-    def write_stats(self, governor: Governor, now: float) -> None:
-        """Bring Scrapy's stats up to date."""
-        for name, value in summary.stats(governor, now).items():
-            self._stats.set_value(f"adaptive/{name}", value)
 
 
 def _outlook(settings: AdaptiveSettings) -> str:

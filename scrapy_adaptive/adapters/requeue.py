@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
 
     from .flight import Flight
+    from .reporting import Reporting
     from .traffic import Traffic
 
 logger = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ class Requeue:
     Args:
         traffic: the crawl's traffic.
         stats: where `adaptive/requeued` and `adaptive/handed_over` are counted.
+        reporting: tells the user.
         fingerprint: identity of a request.
         max_refusals: refusals of one request before RetryMiddleware gets it.
         is_interactive: a user waits for this one answer.
@@ -53,6 +55,7 @@ class Requeue:
         self,
         traffic: Traffic,
         stats: StatsCollector,
+        reporting: Reporting,
         *,
         fingerprint: Callable[[Request], bytes],
         max_refusals: int,
@@ -60,6 +63,7 @@ class Requeue:
     ) -> None:
         self._traffic = traffic
         self._stats = stats
+        self._reporting = reporting
         self._fingerprint = fingerprint
         self._max_refusals = max_refusals
         self._is_interactive = is_interactive
@@ -115,10 +119,11 @@ class Requeue:
             request.meta["dont_retry"] = True
             return None
         if count > self._max_refusals:
-            self._hand_over(request, count)
+            self._hand_over(request, flight.permit.key, count)
             return None
         traffic.governor.slot(flight.permit.key, traffic.clock()).again_count += 1
         self._stats.inc_value("adaptive/requeued")
+        self._reporting.on_requeued()
         return request
 
     def _count(self, request: Request) -> int:
@@ -132,9 +137,10 @@ class Requeue:
         """Whether the refusals in its meta are its own, not copied from another request."""
         return request.meta.get(OWNER_META_KEY) == self._fingerprint(request).hex()
 
-    def _hand_over(self, request: Request, count: int) -> None:
+    def _hand_over(self, request: Request, key: str, count: int) -> None:
         self._stats.inc_value("adaptive/handed_over")
         if count == self._max_refusals + 1:
+            self._reporting.on_handed_over(key, request)
             logger.error(
                 "%(request)s was refused more than %(most)d times (ADAPTIVE_MAX_REFUSALS): "
                 "RetryMiddleware decides from here",

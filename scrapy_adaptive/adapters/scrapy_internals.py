@@ -174,6 +174,12 @@ class Engine:
         slot = self._slot
         return slot is not None and self.has_place and slot.scheduler.has_pending_requests()
 
+    @property
+    def has_pending(self) -> bool:
+        """Whether the scheduler has requests."""
+        slot = self._slot
+        return slot is not None and slot.scheduler.has_pending_requests()
+
     def is_active(self, request: Request) -> bool:
         """Whether the downloader knows of this request."""
         return request in self._engine.downloader.active
@@ -190,6 +196,12 @@ class Engine:
             slot.max_active_size *= WIDER
         else:
             slot.max_active_size, self._scraper_size = self._scraper_size, 0
+
+    @property
+    def is_scraper_full(self) -> bool:
+        """Whether responses in the making are so large that the engine asks for no more."""
+        slot = self._engine.scraper.slot
+        return slot is not None and slot.needs_backout()
 
     @property
     def is_scraping(self) -> bool:

@@ -84,12 +84,15 @@ class AdaptiveSettings:
     host_depth_discount: float
     fallback_priority_queue: Any
     state_file: Path | None
+    journal: Path | None
     debug: bool
     log_interval: float
     limits: Limits
     slot_limits: Mapping[str, Limits]
     binding: tuple[str, ...]
     """Settings of Scrapy's that somebody set, and that hold every site's pace."""
+    concurrent_requests: int
+    """Most requests under way to all sites; 0 for no bound."""
     jobdir: str | None
     """The job's folder; None where the crawl is not saved."""
     has_http_cache: bool
@@ -265,6 +268,13 @@ SETTINGS: tuple[Setting, ...] = (
         state_file,
         "Where crawls remember what they learned, if not in their JOBDIR.",
     ),
+    Setting(
+        "ADAPTIVE_JOURNAL",
+        None,
+        "the path of a file in a folder that exists",
+        state_file,
+        "File to which the journal of the crawl is appended.",
+    ),
     Setting("ADAPTIVE_DEBUG", False, _SWITCH, boolean, "One log line per response."),
     Setting(
         "ADAPTIVE_LOG_INTERVAL",
@@ -342,6 +352,7 @@ def read_settings(settings: BaseSettings, spider: Spider | None = None) -> Adapt
         limits=limits,
         slot_limits=_slot_limits(settings, limits),
         binding=_binding(settings, limits),
+        concurrent_requests=settings.getint("CONCURRENT_REQUESTS"),
         jobdir=settings.get("JOBDIR") or None,
         has_http_cache=settings.getbool("HTTPCACHE_ENABLED"),
         robots_user_agent=str(user_agent) if obeys_robots else None,

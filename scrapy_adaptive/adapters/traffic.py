@@ -151,6 +151,11 @@ class Traffic:
         """Requests that wait at the gate, or after a refusal."""
         return len(self._gate_queue) + self.room.back_count
 
+    @property
+    def queued_count(self) -> int:
+        """Requests that wait, at the gate or in their queues."""
+        return len(self._gate_queue) + self.room.count
+
     def waiting(self, key: str) -> int:
         """Requests that wait for this slot, at the gate or in its queue."""
         return self._gate_queue.count(key) + self.room.waiting(key)

@@ -117,7 +117,7 @@ def _of_slot(slot: Slot, reason: Reason, now: float) -> Binding:
         return Binding(ROBOTS)
     if reason is Reason.VERDICT:
         return Binding(VERDICT)
-    return _of_pace(slot)
+    return of_pace(slot)
 
 
 def _of_pause(slot: Slot, now: float) -> Binding:
@@ -125,7 +125,7 @@ def _of_pause(slot: Slot, now: float) -> Binding:
     return Binding(RETRY_AFTER if slot.pause.is_asked else BACKOFF, left)
 
 
-def _of_pace(slot: Slot) -> Binding:
+def of_pace(slot: Slot) -> Binding:
     """What sets the delay; of several that are equal the user's own."""
     pace, limits = slot.pace, slot.limits
     if 0.0 < pace.delay <= limits.floor:
@@ -138,4 +138,3 @@ def _of_pace(slot: Slot) -> Binding:
     if bound == "latency":
         return Binding(LATENCY, limits.target_concurrency)
     return Binding(LIMIT if limit_of(slot).rate else SEARCH, slot.ceiling.rate)
-

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections import OrderedDict
+from collections.abc import Iterator
 
 PASSED_OVER = 15
 """Turns in a row that go to others than who waited longest: one turn in 16 is theirs."""
@@ -48,6 +49,9 @@ class Rota:
 
     def __contains__(self, key: str) -> bool:
         return key in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
 
     def file(self, key: str, rank: float) -> None:
         """The key is ready, at this rank; one that is ready already keeps its time of waiting."""

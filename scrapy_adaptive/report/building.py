@@ -58,6 +58,8 @@ class Run:
         self.sites: dict[str, Site] = {}
         self.events: list[EventRecord] = []
         self._bases: dict[str, dict[str, int]] = {}
+        self._worst: dict[str, float] = {}
+        """Of each site the longest latency that its records told last."""
 
     def add(self, record: Record) -> None:
         """One record more."""
@@ -92,8 +94,10 @@ class Run:
                 setattr(site, name, value)
         if record.rate is not None:
             site.rate = record.rate or math.inf
-        site.worst = max(site.worst, record.worst or 0.0)
-        _append(site.points, _site_point(site, record))
+        worst = self._worst.get(record.site, 0.0) if record.worst is None else record.worst
+        self._worst[record.site] = worst
+        site.worst = max(site.worst, worst)
+        _append(site.points, _site_point(site, record.at, worst))
 
 
 class Builder:
@@ -141,15 +145,15 @@ def _append(points: list[Point], point: Point) -> None:
         del points[1 : MOST_POINTS // 2 : 2]
 
 
-def _site_point(site: Site, record: SiteRecord) -> Point:
+def _site_point(site: Site, at: float, worst: float) -> Point:
     return Point(
-        record.at,
+        at,
         site.sent,
         site.served,
         site.refused,
         site.failed,
         site.latency,
-        record.worst or 0.0,
+        worst,
         site.in_flight,
         site.waiting,
         site.rate,

@@ -16,13 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
+from . import units
 from .records import CrawlRecord, EventRecord
 
 LATELY = 10.0
 """Seconds that "now" means for a rate."""
-
-SURE = 1.25
-"""A limit is well known when a rate no more than so many times it was refused."""
 
 
 class Point(NamedTuple):
@@ -122,7 +120,7 @@ class Site:
     @property
     def is_sure(self) -> bool:
         """Whether its limit is well known: a rate just above it was refused."""
-        return self.limit > 0.0 and 0.0 < self.refused_at <= SURE * self.limit
+        return self.limit > 0.0 and 0.0 < self.refused_at <= units.NARROW * self.limit
 
     @property
     def last_pause(self) -> EventRecord | None:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import math
 from datetime import datetime, timedelta
 
+NARROW = 1.25
+"""A limit is well known when a rate no more than so many times it was refused."""
+
 _STEPS = ((86_400, "days"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -47,6 +50,31 @@ def rate(per_second: float) -> str:
         if count >= 1 or name == "h":
             break
     return (f"{count:.0f}" if count >= 10 else f"{count:.1f}".removesuffix(".0")) + f"/{name}"
+
+
+def limit(served: float, refused: float) -> str:
+    """A limit between a rate that is served and one that was refused, both 1/s; 0 is not known.
+
+    >>> [limit(*each) for each in ((9.8, 10.4), (3.0, 20.0), (2.0, 0.0), (0.0, 0.0))]
+    ['9.8/s', '3/s to 20/s', '2/s', '–']
+    """
+    if not served:
+        return "–"
+    if refused > NARROW * served:
+        return f"{rate(served)} to {rate(refused)}"
+    return rate(served)
+
+
+def text(name: str, most: int = 60) -> str:
+    """A name as it may stand in a line, whatever somebody called it.
+
+    >>> text("a\\nb\\x1b[2J")
+    'a\\\\nb\\\\x1b[2J'
+    """
+    plain = "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in name
+    )
+    return plain if len(plain) <= most else f"{plain[: most - 1]}…"
 
 
 def clock_time(seconds: float) -> str:

@@ -7,17 +7,25 @@ Laws
 * A day of whatever crawl takes less than `DAY_BYTES`: `room` says what may still be written, and
   who asks for it writes the most important first.
 * What a crash left torn stays alone on its line.
+* A file has one writer: workers that share their settings have a journal each.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .records import to_line
 
+with suppress(ImportError):  # Windows has none
+    import fcntl
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import BinaryIO
+
     from .records import Record
 
 BYTES_PER_SECOND = 480.0
@@ -28,6 +36,10 @@ SAVED_MOST = 2_000_000.0
 
 DAY_BYTES = 50_000_000
 """What a day of ten thousand sites takes less than: the two above, and a last line of each site."""
+
+
+MOST_WRITERS = 1_000
+"""Crawls that write journals of one name at once."""
 
 
 class Budget:
@@ -52,15 +64,16 @@ class Writer:
     """Appends records to a file.
 
     Args:
-        path: the file; one that is there is continued, as by a job that is resumed.
+        path: the file; one that is there is continued, as by a job that is resumed. Where another
+            crawl is writing it, the next free name is taken: `run-2.jsonl`.
 
     Raises:
         OSError: it cannot be opened.
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("ab")
-        if _is_torn(path):
+        self._file, self.path = _open_free(path)
+        if _is_torn(self.path):
             self._file.write(b"\n")
         self._file.flush()
 
@@ -71,6 +84,15 @@ class Writer:
             OSError: it cannot be written.
         """
         return self._file.write(to_line(record).encode("ascii"))
+
+    def append(self, lines: Iterable[str]) -> None:
+        """Append records that are lines already, and hand them to the operating system.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        self._file.write("".join(lines).encode("ascii"))
+        self._file.flush()
 
     def flush(self) -> None:
         """Hand what was written to the operating system.
@@ -87,6 +109,21 @@ class Writer:
             OSError: what was left cannot be written.
         """
         self._file.close()
+
+
+def _open_free(path: Path) -> tuple[BinaryIO, Path]:
+    """Open the file for nobody but us, or the first one of its name and a number that is free."""
+    for number in range(1, MOST_WRITERS + 1):
+        found = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        file = found.open("ab")
+        try:
+            with suppress(NameError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+        else:
+            return file, found
+    raise OSError(f"{MOST_WRITERS} crawls are writing {path}")
 
 
 def _is_torn(path: Path) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from scrapy_adaptive.report import units
+from scrapy_adaptive.report.reasons import REASONS
 from tests.crawling import Crawl, Crawler
 from tests.servers.origin import Answer, Origin, Visit, refusal, robots_txt
 from tests.spiders import UrlsSpider
@@ -45,12 +46,13 @@ STORY = (
 """A crawl with one pause, line by line."""
 
 SUMMARY_LINE = re.compile(
-    r"INFO: adaptive: \d+ requests in flight, \d+ waiting, \d+ refusals, \d+ pauses, 1 slots "
-    rf"\(127\.0\.0\.1 \d+ pages, {RATE}, (?:crawling|paused|testing)\)$",
+    r"INFO: adaptive: \d+ requests in flight, \d+ waiting, \d+ refusals, \d+ pauses, 1 slots\n"
+    r"slot +rate +limit +state +held back by\n"
+    rf"127\.0\.0\.1 +(?:{RATE}|–) +\S+ +(?:crawling|testing|idle|paused for [\d.]+ s) +\S.+$",
     re.MULTILINE,
 )
 
-COLUMNS = ["slot", "pages", "refused", "requeued", "paused", "delay", "pace limit", "from"]
+COLUMNS = ["slot", "pages", "rate", "refused", "requeued", "paused", "limit", "held back by"]
 
 QUICK, SLOW, OWN_DELAY, OWN_CONCURRENCY, CRAWL_DELAY, FREE = (f"127.1.0.{n}" for n in range(1, 7))
 
@@ -202,11 +204,29 @@ def test_the_crawl_ends_with_a_table_of_its_slots(watched: Watched) -> None:
     table = watched.done.log.partition("adaptive: per-site summary\n")[2].splitlines()
     head, row = (re.split(r" {2,}", line) for line in table[:2])
     assert head == COLUMNS
-    assert row[:4] == ["127.0.0.1", str(PAGES), "1", "1"]
-    assert row[4] == units.duration(watched.count("time_paused"))
-    assert row[-1] == "learned"
-    assert all(re.fullmatch(r"[\d.]+ s", cell) for cell in row[4:6])
+    assert row[:2] == ["127.0.0.1", str(PAGES)]
+    assert re.fullmatch(RATE, row[2])
+    assert row[3:5] == ["1", "1"]
+    assert row[5] == units.duration(watched.count("time_paused"))
     assert re.fullmatch(RATE, row[6])
+    assert row[7] in {each.title for each in REASONS.values()}
+    assert len(row) == len(COLUMNS)
+
+
+def test_the_stats_of_a_site_say_the_same(watched: Watched) -> None:
+    """Those of the busiest sites, for monitors."""
+    prefix = "adaptive/site/127.0.0.1/"
+    found = {
+        name.removeprefix(prefix): value
+        for name, value in watched.done.stats.items()
+        if name.startswith(prefix)
+    }
+    assert (found["pages"], found["refused"], found["requeued"]) == (PAGES, 1, 1)
+    assert found["state"] == "idle"
+    assert found["rate"] > 0
+    assert found["limit"] > 0
+    assert found["paused"] == pytest.approx(watched.count("time_paused"))
+    assert found["held_by"] in REASONS
 
 
 def test_the_stats_count_what_has_happened(watched: Watched) -> None:

@@ -88,6 +88,13 @@ BAD: dict[str, Cases] = {
         INFINITE: (math.inf,),
         RANGE: ("/no/such/folder/state.json", "/"),
     },
+    "ADAPTIVE_JOURNAL": {
+        TYPE: (3, ["run.jsonl"], True),
+        NEGATIVE: (-1,),
+        NAN: (math.nan,),
+        INFINITE: (math.inf,),
+        RANGE: ("/no/such/folder/run.jsonl", "/"),
+    },
     "ADAPTIVE_BACKOFF_RATIO": {**NUMBER, RANGE: (0, 1, 1.5)},
     "ADAPTIVE_MAX_REFUSALS": WHOLE,
     "ADAPTIVE_CLASSIFIER": FUNCTION,
@@ -124,12 +131,19 @@ def on_command_line(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+PATHS = ("ADAPTIVE_STATE_FILE", "ADAPTIVE_JOURNAL")
+"""Settings for which any word of a command line is a path: it must lead to no folder."""
+
+
 def one_of_each(bad: dict[str, Cases]) -> dict[tuple[str, str], str]:
     """One value of each setting, by setting and kind; the kinds take turns."""
     turns = cycle(KINDS)
     chosen = {}
     for name, cases in bad.items():
-        kind = PATH if PATH in cases else next(turn for turn in turns if turn in cases)
+        given = {PATH: PATH in cases, RANGE: name in PATHS}
+        kind = next((each for each, is_it in given.items() if is_it), None) or next(
+            turn for turn in turns if turn in cases
+        )
         chosen[name, kind] = on_command_line(cases[kind][0])
     return chosen
 

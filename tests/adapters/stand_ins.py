@@ -122,3 +122,20 @@ class Asking:
             self.returned.append(result)
             self.crawl(result)
         self.schedule()
+
+
+class Nothing:
+    """The surroundings of a crawl in which nothing waits, unless a test says so."""
+
+    def __init__(self) -> None:
+        self.queued: dict[str, int] = {}
+        self.may_wait_unseen = False
+        self.has_place = True
+        self.is_scraper_full = False
+
+    def waiting(self, key: str) -> int:
+        return self.queued.get(key, 0)
+
+    @property
+    def waiting_count(self) -> int:
+        return sum(self.queued.values())

@@ -16,9 +16,12 @@ from scrapy.utils.test import get_crawler
 from scrapy_adaptive.adapters import reporting
 from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.flight import Flight
+from scrapy_adaptive.adapters.observing import Observer
 from scrapy_adaptive.adapters.reporting import Parked, Reporting
 from scrapy_adaptive.adapters.settings import read_settings
+from scrapy_adaptive.adapters.summary import Summary
 from scrapy_adaptive.core.facts import Answer, Hold, Outcome, Reason
+from tests.adapters.stand_ins import Nothing
 
 REQUEST = Request("http://site.example/")
 
@@ -31,9 +34,14 @@ class Watched:
         self._caplog = caplog
         self.now = 0.0
         stats = MemoryStatsCollector(get_crawler())
-        self.reporting = Reporting(stats, debug=False, clock=lambda: self.now)
         chosen = {"ADAPTIVE_START_DELAY": 0.01, "ADAPTIVE_GLOBAL_TRIP_SLOTS": 10_000, **settings}
         self.governor = make_governor(read_settings(Settings(chosen)), lambda: 0.0)
+        self.around = Nothing()
+        self.observer = Observer(self.governor, self.around, clock=lambda: self.now)
+        self.reporting = Reporting(
+            stats, debug=False, observer=self.observer, clock=lambda: self.now
+        )
+        self.summary = Summary(stats, self.governor, self.observer, clock=lambda: self.now)
 
     @property
     def lines(self) -> list[str]:
@@ -110,9 +118,9 @@ def test_a_minute_has_ten_lines_at_most_and_the_summary_counts_the_others(
     for key in slots:
         watched.answer(key, 429)
     assert len(watched.lines) == 10
-    watched.reporting.log_summary(watched.governor, 0, watched.now)
-    assert watched.lines[-1].endswith("; 50 pauses and recoveries not shown")
-    watched.reporting.log_summary(watched.governor, 0, watched.now)
+    watched.summary.log_interval(0, watched.reporting.take_untold())
+    assert "; 50 pauses and recoveries not shown\n" in watched.lines[-1]
+    watched.summary.log_interval(0, watched.reporting.take_untold())
     assert "not shown" not in watched.lines[-1]
     watched.now += reporting.PERIOD
     for key in slots:
@@ -168,6 +176,6 @@ def test_slots_that_another_crawler_uses_too_are_told_ten_times_at_most(
 def test_the_table_of_a_parked_run_says_how_long_it_is_still_to_wait(watched: Watched) -> None:
     """A run that ends at once was paused for no time worth telling."""
     watched.governor.slot("a", watched.now).resume_pause(watched.now, 7260.0)
-    watched.reporting.log_table(watched.governor, watched.now)
+    watched.summary.log_end()
     row = watched.lines[0].splitlines()[-1]
     assert "0 s + 2 h 1 min to come" in row

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from dataclasses import fields
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,8 +17,14 @@ from scrapy.utils.test import get_crawler
 import scrapy_adaptive
 from scrapy_adaptive.adapters import reporting
 from scrapy_adaptive.adapters.extension import make_governor
+from scrapy_adaptive.adapters.observing import Observer
 from scrapy_adaptive.adapters.settings import SETTINGS, Setting, read_settings
+from scrapy_adaptive.adapters.summary import Summary
 from scrapy_adaptive.core.facts import Event, Outcome
+from scrapy_adaptive.report.events import EVENTS
+from scrapy_adaptive.report.reasons import REASONS, Unit
+from scrapy_adaptive.report.records import KINDS, from_line, to_line
+from tests.adapters.stand_ins import Nothing
 from tests.docs import source
 from tests.docs.pages import Box, boxes, literal, page_names, read, rows
 
@@ -28,6 +35,7 @@ WITHOUT_UNIT = {
     "ADAPTIVE_CEILING",
     "ADAPTIVE_ROBOTSTXT_REFUSED",
     "ADAPTIVE_STATE_FILE",
+    "ADAPTIVE_JOURNAL",
     "ADAPTIVE_DEBUG",
     "ADAPTIVE_CLASSIFIER",
     "ADAPTIVE_SLOT",
@@ -46,7 +54,10 @@ def stat_names() -> set[str]:
     """Every stat: those under a literal name, and those that are written all at once."""
     stats = MemoryStatsCollector(get_crawler())
     governor = make_governor(read_settings(Settings()))
-    reporting.Reporting(stats, debug=False).write_stats(governor, 0.0)
+    governor.slot("<host>", 0.0)
+    written = Summary(stats, governor, Observer(governor, Nothing()))
+    written.write_stats()
+    written.write_site_stats()
     return set(stats.get_stats()) | source.stat_names()
 
 
@@ -143,6 +154,33 @@ def test_the_table_of_events_holds_every_event_and_no_other() -> None:
     told = {literal(row[0]) for row in rows("reference/log", "event")}
     assert told == set(reporting.EVENTS.values())
     assert set(reporting.EVENTS) == set(Event)
+
+
+# The journal
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_table_of_each_kind_of_line_has_its_fields_and_no_other(kind: str) -> None:
+    told = [literal(row[0]) for row in rows("reference/journal", kind)]
+    assert told == [field.name for field in fields(KINDS[kind])]
+
+
+def test_the_example_of_a_journal_is_one() -> None:
+    (example,) = (box.text for box in boxes("reference/journal", "json"))
+    records = [from_line(line) for line in example.splitlines()]
+    assert {type(record) for record in records} == set(KINDS.values())
+    written = [to_line(record) for record in records if record is not None]
+    assert "".join(written).splitlines() == example.splitlines()
+
+
+def test_every_event_and_reason_is_on_the_page_of_the_journal_and_no_other_is() -> None:
+    told = {literal(key): text for key, text in rows("reference/journal", "key")}
+    assert told == {each.key: each.meaning for each in EVENTS.values()}
+    words = {Unit.NONE: "–", Unit.SECONDS: "seconds", Unit.RATE: "requests a second"}
+    assert [(literal(row[0]), *row[1:]) for row in rows("reference/journal", "reason")] == [
+        (each.key, each.title, each.whose.value, words.get(each.unit, each.unit.value))
+        for each in REASONS.values()
+    ]
 
 
 # The rest

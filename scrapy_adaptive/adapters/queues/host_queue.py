@@ -210,7 +210,7 @@ class HostQueue:
 
     def waiting(self, slot: str) -> int:
         """Requests that wait for that slot."""
-        hosts = {slot, *(host for host, slots in self._asleep.items() if slot in slots)}
+        hosts = {slot, *self._sleepers.get(slot, ())}
         return sum(len(found) for host in hosts if (found := self._hosts.get(host)))
 
     def back(self, host: str) -> list[Request]:

@@ -273,6 +273,11 @@ class Routing:
         return any(map(len, self._queues))
 
     @property
+    def count(self) -> int:
+        """Requests that wait here."""
+        return sum(map(len, self._queues))
+
+    @property
     def back_count(self) -> int:
         """Refused requests that wait here."""
         return sum(queue.back_count for queue in self._queues)

@@ -49,6 +49,10 @@ class WaitingRoom(Protocol):
         """Whether any request waits here."""
 
     @property
+    def count(self) -> int:
+        """Requests that wait here."""
+
+    @property
     def back_count(self) -> int:
         """Refused requests that wait here."""
 
@@ -90,6 +94,7 @@ class NoRoom:
     is_ripe = False
     is_parked = True
     has_requests = False
+    count = 0
     back_count = 0
 
     def waiting(self, key: str) -> int:
