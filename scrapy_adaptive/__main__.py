@@ -10,6 +10,7 @@ from scrapy.settings import Settings
 from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.settings import read_settings
 from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.report import why_command
 from scrapy_adaptive.simulation import command
 
 SCRAPYS = (
@@ -22,7 +23,7 @@ SCRAPYS = (
 
 def main(arguments: Sequence[str] | None = None, *, prog: str = "python -m scrapy_adaptive") -> int:
     """Run the command, called by that name; returns its exit status."""
-    return command.main(arguments, governor_of, prog=prog)
+    return command.main(arguments, governor_of, prog=prog, others=why_command.add)
 
 
 def governor_of(given: Mapping[str, str], chance: Callable[[], float]) -> Governor:

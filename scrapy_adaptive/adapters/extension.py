@@ -23,7 +23,7 @@ from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.report.writer import Writer
 
 from .errors import SettingsError, one_line_errors
-from .observing import Around, Observer
+from .observing import TICK, Around, Observer
 from .queues.routing import Routing
 from .queues.waiting_room import provide
 from .recorder import Recorder
@@ -52,10 +52,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
-
-TICK = 1.0
-"""Seconds between two looks at what nobody tells of: that the spider closes, that a middleware has
-replaced a request."""
 
 _RUNNING: WeakSet[AdaptiveThrottle] = WeakSet()
 """Extensions of the crawlers that run in this process."""
@@ -196,6 +192,7 @@ class AdaptiveThrottle:
         self._reporting.log_start(self._settings, unknown_names(self._crawler.settings))
         self._reporting.know_neighbours(other.traffic.governor for other in _RUNNING)
         _RUNNING.add(self)
+        self._observer.begin()
         self._repeat(self._on_tick, TICK)
         if self._settings.log_interval:
             self._repeat(self._on_interval, self._settings.log_interval)
@@ -207,7 +204,7 @@ class AdaptiveThrottle:
 
     def _on_tick(self) -> None:
         self.traffic.tick()
-        self._observer.tick(TICK)
+        self._observer.tick()
         if self.recorder is not None:
             self.recorder.tick()
 

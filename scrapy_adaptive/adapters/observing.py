@@ -6,8 +6,9 @@ Laws
   thousand sites is not slowed down by who watches it.
 * What binds a site for a while is what was found most often in it; a pause that begins or ends
   makes all that was found before old news.
-* Where nothing of the core's binds, the crawl does: no request waits, no place is left, the
-  scraper is full, or the process itself is too slow.
+* Where nothing of the core's binds, the crawl does: the scraper is full, the process itself is too
+  slow, no request waits, or no place is left. Callbacks that are slow leave the queue empty, so
+  they are looked at before it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
 MOST = 20
 """Slots looked at each second."""
 
+TICK = 1.0
+"""Seconds between two looks."""
+
+EARLY = 0.01
+"""Seconds by which a timer may ring early."""
+
 EVERY = 10.0
 """Seconds between two looks at which slots are the busiest."""
 
@@ -43,7 +50,8 @@ BUSY = 0.9
 """Share of a second computed by the process from which it is too slow for more."""
 
 LATE = 0.1
-"""Seconds by which the event loop is late, on average, from which its callbacks are to blame."""
+"""Seconds by which the event loop is late, on average, from which its callbacks are to blame: if
+they take longer than the site's answers do."""
 
 EMPTY = Binding("empty")
 CRAWLER = Binding("crawler")
@@ -198,7 +206,7 @@ class Observer:
         self._clock = clock
         self._cpu = cpu
         self._cpu_before = cpu()
-        self._ticked_at = clock()
+        self._began_at = self._ticked_at = clock()
         self._looked_at = -EVERY
         self._lag = 0.0
         self._seen: dict[str, Seen] = {}
@@ -211,22 +219,28 @@ class Observer:
         now = self._clock()
         self._seen[key] = Seen(now, now)
 
-    def tick(self, seconds: float = 1.0) -> None:
-        """Look at the busiest slots.
+    def begin(self) -> None:
+        """Looks are due each `TICK` seconds from now on."""
+        self._began_at = self._ticked_at = self._clock()
 
-        Args:
-            seconds: what lies between two looks while the event loop is on time.
-        """
-        now, cpu = self._clock(), self._cpu()
-        passed = max(now - self._ticked_at, 1e-9)
-        self.busy = min(1.0, (cpu - self._cpu_before) / passed)
-        self._lag += (max(0.0, passed - seconds) - self._lag) / 2.0
-        self._cpu_before, self._ticked_at = cpu, now
+    def tick(self) -> None:
+        """Look at the busiest slots."""
+        now = self._clock()
+        self._measure(now)
         if now >= self._looked_at + EVERY or len(self._governor) <= MOST:
             self._look_for_busiest(now)
         for key in self._busiest:
             if key in self._governor:
                 self._look(self._governor.slot(key, now), now)
+
+    def _measure(self, now: float) -> None:
+        """See how much the process computes, and how late its event loop is."""
+        cpu, passed = self._cpu(), max(now - self._ticked_at, 1e-9)
+        self.busy = min(1.0, (cpu - self._cpu_before) / passed)
+        due, late = divmod(now - self._began_at + EARLY, TICK)
+        missed = max(0.0, due - (self._ticked_at - self._began_at + EARLY) // TICK - 1.0)
+        self._lag += (max(0.0, late - EARLY) + missed * TICK - self._lag) / 2.0
+        self._cpu_before, self._ticked_at = cpu, now
 
     def _look_for_busiest(self, now: float) -> None:
         self._looked_at = now
@@ -243,9 +257,8 @@ class Observer:
     def _look(self, slot: Slot, now: float) -> None:
         seen = self._of(slot.key, now)
         has_changed = self._note(slot, seen, now)
-        found = self._found(slot, now)
-        if found.by != EMPTY.by or has_changed or slot.in_flight:
-            seen.add(found)
+        if has_changed or slot.in_flight or self._waits(slot.key):
+            seen.add(self._found(slot, now))
 
     def _note(self, slot: Slot, seen: Seen, now: float) -> bool:
         """Note how much it has served; returns whether it was more than at the last look."""
@@ -259,26 +272,23 @@ class Observer:
             self._seen[key] = Seen(now, now)
         return self._seen[key]
 
+    def _waits(self, key: str) -> bool:
+        return self._surroundings.waiting(key) > 0 or self._surroundings.may_wait_unseen
+
     def _found(self, slot: Slot, now: float) -> Binding:
-        around = self._surroundings
-        waits = around.waiting(slot.key) > 0 or around.may_wait_unseen
+        waits = self._waits(slot.key)
         found = binding.binding(self._governor, slot.key, now)
         if found is not None and found.by in PAUSES and (waits or slot.in_flight):
             return found
+        if waits and found is not None and found.by != binding.CONCURRENCY:
+            return self._global_rate if found.by == binding.GLOBAL_RATE else found
+        if self._surroundings.is_scraper_full:
+            return SCRAPER
+        if self.busy >= BUSY or self._lag >= max(LATE, slot.slowness.mean):
+            return CRAWLER
         if not waits:
             return EMPTY
-        if found is None or found.by == binding.CONCURRENCY:
-            return self._found_around(found)
-        return self._global_rate if found.by == binding.GLOBAL_RATE else found
-
-    def _found_around(self, found: Binding | None) -> Binding:
-        """What binds where a slot may send, or waits for answers alone."""
-        around = self._surroundings
-        if around.is_scraper_full:
-            return SCRAPER
-        if self.busy >= BUSY or self._lag >= LATE:
-            return CRAWLER
-        if found is None and not around.has_place:
+        if found is None and not self._surroundings.has_place:
             return self._total
         return found or CRAWLER
 
@@ -314,5 +324,4 @@ class Observer:
             return PARKED
         if slot.phase is not Phase.CLOSED or slot.in_flight:
             return STATES[slot.phase]
-        waits = self._surroundings.waiting(slot.key) > 0 or self._surroundings.may_wait_unseen
-        return STATES[slot.phase] if waits else IDLE
+        return STATES[slot.phase] if self._waits(slot.key) else IDLE

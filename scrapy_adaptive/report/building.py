@@ -94,6 +94,8 @@ class Run:
                 setattr(site, name, value)
         if record.rate is not None:
             site.rate = record.rate or math.inf
+        if site.by:
+            site.values[site.by] = site.value
         worst = self._worst.get(record.site, 0.0) if record.worst is None else record.worst
         self._worst[record.site] = worst
         site.worst = max(site.worst, worst)

@@ -89,6 +89,8 @@ class Site:
     """Seconds that it was paused."""
     until: float = 0.0
     """The instant that ends the present pause; 0 for none."""
+    values: dict[str, float] = field(default_factory=dict)
+    """Of each reason that has held it back, the number that went with it last."""
     points: list[Point] = field(default_factory=list)
     events: list[EventRecord] = field(default_factory=list)
 
@@ -116,6 +118,20 @@ class Site:
     def rate_now(self, at: float) -> float:
         """Pages served a second in the ten seconds before that instant."""
         return rate_at(self.points, at)
+
+    def spent(self, until: float) -> dict[str, float]:
+        """Seconds that each reason held it back while it had something to do, the longest first."""
+        spent: dict[str, float] = {}
+        ends = [*(point.at for point in self.points[1:]), max(until, self.ended_at)]
+        for point, end in zip(self.points, ends, strict=True):
+            if point.state != "idle" and end > point.at:
+                spent[point.by] = spent.get(point.by, 0.0) + end - point.at
+        return dict(sorted(spent.items(), key=lambda each: -each[1]))
+
+    def held_by(self, until: float) -> str:
+        """What holds it back; of a site that has nothing left to do, what did so for longest."""
+        spent = self.spent(until) if self.state == "idle" else {}
+        return next((key for key in spent if key), self.by)
 
     @property
     def is_sure(self) -> bool:

@@ -90,7 +90,8 @@ def _site(name: str, runs: Sequence[Run], shifts: Sequence[float]) -> Site:
         if name in run.sites
     ]
     if len(runs) == 1:
-        return replace(known[0][2], points=list(known[0][2].points), events=[])
+        site = known[0][2]
+        return replace(site, values=dict(site.values), points=list(site.points), events=[])
     _, shift, last = max(known, key=lambda each: each[1] + each[2].points[-1].at)
     points = _summed([_shifted(run, site.points, shift) for run, shift, site in known])
     sites = [site for _, _, site in known]
@@ -108,6 +109,7 @@ def _site(name: str, runs: Sequence[Run], shifts: Sequence[float]) -> Site:
         rate=end.rate,
         paused=sum(site.paused for site in sites),
         until=last.until + shift if last.until else 0.0,
+        values={key: value for site in sites for key, value in site.values.items()} | last.values,
         points=points,
         events=[],
     )

@@ -15,7 +15,7 @@ import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from .client import Crawl
 from .network import NETWORKS, network
@@ -42,13 +42,20 @@ class OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message} (see --help)\n")
 
 
-def main(arguments: Sequence[str] | None, make_governor: MakeGovernor, *, prog: str) -> int:
+def main(
+    arguments: Sequence[str] | None,
+    make_governor: MakeGovernor,
+    *,
+    prog: str,
+    others: Callable[[Any], None] = lambda commands: None,
+) -> int:
     """Run the command; returns its exit status.
 
     Args:
         arguments: the words after the program's name; None: those of the process.
         make_governor: makes what paces the crawl.
         prog: the program's name, as its user typed it.
+        others: adds other commands than this one.
     """
     parser = OneLineParser(prog=prog, description="Adaptive politeness for Scrapy.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -60,11 +67,13 @@ def main(arguments: Sequence[str] | None, make_governor: MakeGovernor, *, prog: 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_arguments(simulate)
+    simulate.set_defaults(run=lambda given: _run(given, make_governor), parser=simulate)
+    others(commands)
     given = parser.parse_args(arguments)
     try:
-        told = _run(given, make_governor)
+        told = given.run(given)
     except (ValueError, OSError) as error:
-        simulate.error(str(error))
+        given.parser.error(str(error))
     return _print(told)
 
 
