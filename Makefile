@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS ?= 4
 
-.PHONY: demo test test-scrapy lint types contracts docs bench clean
+.PHONY: demo test soak test-scrapy lint types contracts docs bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python sample_project/demo.py
 
 test: lint types contracts
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+# What chance decides, more often than `make test` has time for.
+soak: $(VENV)/.test
+	SOAK_KILLS=10 $(BIN)/python -m pytest -q -n $(JOBS) tests/acceptance/test_journal.py
 
 # Scrapy's own tests, from its source distribution, with the add-on switched on.
 test-scrapy: $(VENV)/.test $(VENV)/.test-scrapy

@@ -138,14 +138,20 @@ class Summary:
         if slot.silent_until > now:
             state = f"{state} for {units.duration(slot.silent_until - now)}"
         by = reason(self._observer.bound(slot, now).by).title
-        return units.text(slot.key), _rate(served_rate), units.limit(*limit_of(slot)), state, by
+        return (
+            units.text(clean_name(slot.key)),
+            _rate(served_rate),
+            units.limit(*limit_of(slot)),
+            state,
+            by,
+        )
 
     def _row(self, slot: Slot, now: float) -> tuple[str, ...]:
         paused = units.duration(slot.pause.seconds(now))
         if slot.silent_until > now:
             paused = f"{paused} + {units.duration(slot.silent_until - now)} to come"
         return (
-            units.text(slot.key),
+            units.text(clean_name(slot.key)),
             f"{slot.accepted_count:,}",
             _rate(self._observer.mean_rate(slot, now)),
             f"{slot.refused_count:,}",
