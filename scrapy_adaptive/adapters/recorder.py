@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.core.binding import CONCURRENCY, DELAY, limit_of
+from scrapy_adaptive.core.breaker.breaker import Phase
 from scrapy_adaptive.core.facts import Event, Outcome
 from scrapy_adaptive.report import events, units
 from scrapy_adaptive.report.records import (
@@ -356,7 +357,7 @@ class Recorder:
         bound = self._observer.bound(slot, now)
         limit = limit_of(slot)
         is_sure = limit.rate > 0.0 and limit.refused_rate <= units.NARROW * limit.rate
-        if is_sure and not is_near(limit.rate, row.limit):
+        if is_sure and slot.phase is Phase.CLOSED and not is_near(limit.rate, row.limit):
             row.limit = limit.rate
             self._tell(events.LIMIT, row, rate=limit.rate, refused_at=limit.refused_rate)
         until = slot.silent_until - self._began_at
