@@ -65,6 +65,9 @@ _OF_CRAWL = {
     Reason.GLOBAL_RATE: GLOBAL_RATE,
 }
 
+_STOPS = frozenset({Reason.GLOBAL, Reason.UPLINK})
+"""Nothing is sent to any site: that matters more than a site's own pause, however long."""
+
 _PAUSES = frozenset({Reason.PAUSED, Reason.IN_FLIGHT, Reason.PROBE, Reason.RECHECK})
 
 
@@ -76,7 +79,9 @@ def binding(governor: Governor, key: str, now: float) -> Binding | None:
     if key not in governor:
         return None
     crawl, hold = governor.crawl_hold(now), governor.queue_hold(key, now)
-    if crawl is not None and (hold is None or crawl.until >= hold.until):
+    is_parked = hold is not None and hold.reason is Reason.PARKED
+    is_stopped = crawl is not None and crawl.reason in _STOPS and not is_parked
+    if crawl is not None and (hold is None or is_stopped or crawl.until >= hold.until):
         return Binding(_OF_CRAWL[crawl.reason])
     if hold is None:
         return None

@@ -189,6 +189,16 @@ def test_the_breaker_of_the_whole_crawl() -> None:
     assert by(virtual) == "breaker"
 
 
+def test_a_stop_of_the_whole_crawl_is_told_before_a_sites_own_pause() -> None:
+    """But not before a wait of hours that the site itself asked for."""
+    virtual = Virtual(replace(FREE, max_pause=60.0), global_slots=1)
+    virtual.refuse(virtual.send("a"), told=30.0)
+    assert by(virtual) == "breaker"
+    virtual = Virtual(replace(FREE, max_pause=60.0), global_slots=1)
+    virtual.refuse(virtual.send("a"), told=7200.0)
+    assert by(virtual) == "parked"
+
+
 def test_a_limit_that_sites_share() -> None:
     virtual = Virtual(Limits(start_delay=1.0))
     virtual.slot("z")

@@ -23,6 +23,7 @@ from scrapy_adaptive.report.records import (
     to_line,
 )
 from scrapy_adaptive.report.writer import Writer
+from tests.core.virtual import STEADY
 from tests.report.journals import NOON, SITE, run_of, start, write
 
 
@@ -155,6 +156,7 @@ def test_the_model_comes_back_from_its_json(tmp_path: Path) -> None:
 NAMES = st.text(st.characters(), max_size=40)
 
 
+@STEADY
 @given(NAMES, st.floats(0, 1e6), st.integers(0), NAMES)
 def test_any_name_of_a_slot_comes_back_as_it_was(
     name: str, at: float, count: int, page: str
