@@ -190,6 +190,8 @@ class AdaptiveThrottle:
         if self._is_beside_autothrottle:
             stop_autothrottle(self._crawler)
         self._reporting.log_start(self._settings, unknown_names(self._crawler.settings))
+        if self.recorder is not None:
+            self.recorder.log_start()
         self._reporting.know_neighbours(other.traffic.governor for other in _RUNNING)
         _RUNNING.add(self)
         self._observer.begin()

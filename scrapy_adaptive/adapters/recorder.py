@@ -138,6 +138,11 @@ class Recorder:
         self._sent = self._served = self._refused = self._failed = 0
         self._put(Start(VERSION, wall(), spider, secrets.token_hex(4), PACKAGE_VERSION))
 
+    def log_start(self) -> None:
+        """Say where the journal is: its name may be another than the setting's."""
+        if self._writer is not None:
+            logger.info("the journal of this crawl is %s", self._writer.path)
+
     # Facts
 
     def on_sent(self, key: str) -> None:
