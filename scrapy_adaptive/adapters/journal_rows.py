@@ -60,6 +60,8 @@ class Row:
     """The limit that an event has told."""
     written: dict[str, Any] = field(default_factory=dict)
     """What its records have said last."""
+    changed_at: float = -math.inf
+    """Monotonic seconds of the last request or answer, to a second."""
     written_at: float = 0.0
     full_at: float = -math.inf
     full_served: int = 0

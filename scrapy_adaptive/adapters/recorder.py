@@ -278,6 +278,8 @@ class Recorder:
         room = self._budget.room(at)
         fresh, self._fresh = self._fresh, {}
         self._active.update(fresh)
+        for row in fresh.values():
+            row.changed_at = now
         if at >= self._full_at:
             self._full_at = at + EVERY
             chosen = self._choose(room)
@@ -355,8 +357,14 @@ class Recorder:
             values["host"] = clean_name(host)
         self._write(row, at, values, is_full=True)
         row.full_at, row.full_served = at, row.served
-        if values["state"] == "idle":
+        if values["state"] == "idle" and not self._may_be_asked(key, row, now):
             self._active.pop(key, None)
+
+    def _may_be_asked(self, key: str, row: Row, now: float) -> bool:
+        """Whether an idle site may get requests that have to wait: no answer would tell of them."""
+        slot = self._governor.slot(key, now) if key in self._governor else None
+        is_silent = slot is not None and slot.silent_until > now
+        return is_silent or now < row.changed_at + HEARTBEAT
 
     def _of_slot(self, slot: Slot, row: Row, now: float) -> dict[str, Any]:
         bound = self._observer.bound(slot, now)

@@ -163,6 +163,18 @@ def test_sums_are_written_each_second_and_rows_each_ten_seconds_or_around_events
     assert crawl.rows()[-1].state == "paused"
 
 
+def test_requests_that_come_while_a_site_is_silent_are_told_though_nothing_is_sent() -> None:
+    """It was idle when its last answer came: nothing but the queue has changed since."""
+    crawl = Recorded()
+    crawl.answer()
+    crawl.governor.slot("a", crawl.now).resume_pause(crawl.now, 500.0)
+    crawl.tick(120)
+    crawl.around.queued["a"] = 7
+    crawl.tick(12)
+    assert crawl.crawl.sites["a"].waiting == 7
+    assert crawl.crawl.sites["a"].by == "retry-after"
+
+
 def test_a_class_of_pages_names_its_host_and_an_own_number_is_told() -> None:
     crawl = Recorded(DOWNLOAD_SLOTS={"own": {"delay": 2.0}})
     crawl.around.queued["own"] = 5
