@@ -1,0 +1,97 @@
+"""The crawl as its watchers see it: records come in from the crawl's thread, changes go out.
+
+Laws
+----
+* `put` may be called from any thread and never waits; all else belongs to the server's thread.
+* A watcher is not sent again what it has: rows that are the same, events of before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Any
+
+from scrapy_adaptive.report.building import Builder
+from scrapy_adaptive.report.crawl import Crawl
+from scrapy_adaptive.report.page.curves import choices, curves_of
+from scrapy_adaptive.report.page.headline import about, headline, tiles
+from scrapy_adaptive.report.page.view import View, changed
+from scrapy_adaptive.report.page.viewing import MOST_EVENTS, happened, rows_of
+
+if TYPE_CHECKING:
+    from scrapy_adaptive.report.page.view import Row
+    from scrapy_adaptive.report.records import EventRecord, Record
+
+
+@dataclass(slots=True)
+class Watcher:
+    """What one browser has been sent."""
+
+    site: str = ""
+    """Whose curve it shows; empty for the whole crawl."""
+    rows: dict[str, Row] = field(default_factory=dict)
+    event: EventRecord | None = None
+    """The latest it has."""
+    is_new: bool = True
+
+
+class Feed:
+    """One crawl, kept up to date."""
+
+    def __init__(self) -> None:
+        self.crawl = Crawl()
+        self.rows: list[Row] = []
+        self._waiting: deque[Record] = deque()
+        self._builder = Builder()
+
+    def put(self, record: Record) -> None:
+        """One record more, from any thread."""
+        self._waiting.append(record)
+
+    def drain(self) -> None:
+        """Take in what was put."""
+        while self._waiting:
+            self._builder.add(self._waiting.popleft())
+
+    def refresh(self) -> None:
+        """See the crawl as it is now."""
+        self.drain()
+        self.crawl = self._builder.crawl()
+        self.rows = rows_of(self.crawl)
+
+    def blank(self) -> View:
+        """The view of a page that will be fed."""
+        return View(
+            title=f"{self.crawl.spider}: live",
+            about=about(self.crawl),
+            headline=headline(self.crawl),
+            tiles=tiles(self.crawl),
+            sites=[],
+            choices=[""],
+            curves={},
+            live=True,
+        )
+
+    def table(self) -> dict[str, Any]:
+        """The whole table, and whether the crawl has ended."""
+        return {**changed(replace(self.blank(), sites=self.rows)), "ended": self.crawl.has_ended}
+
+    def change(self, watcher: Watcher) -> dict[str, Any]:
+        """What this watcher has not got yet; from here on it has."""
+        rows = [row for row in self.rows if watcher.rows.get(row[0]) != row]
+        events = self.crawl.events
+        new = takewhile(lambda event: event is not watcher.event, reversed(events))
+        view = replace(
+            self.blank(),
+            sites=rows,
+            choices=choices(self.crawl),
+            curves=curves_of(self.crawl, [watcher.site]),
+            events=happened([*islice(new, MOST_EVENTS)][::-1]),
+        )
+        found = {**changed(view), "fresh": watcher.is_new}
+        watcher.rows.update((row[0], row) for row in rows)
+        watcher.event = events[-1] if events else None
+        watcher.is_new = False
+        return found

@@ -1,0 +1,164 @@
+"""The server of a live view: aiohttp, in a thread with an event loop of its own.
+
+Laws
+----
+* The crawl's thread only starts it, hands it records, and stops it.
+* While somebody looks, it spends a `SHARE` of its time at most on what it sends: it sends less
+  often where that is much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from scrapy_adaptive.report.page.plot import check_bokeh
+
+from .feed import Feed
+from .guard import Guard
+from .handlers import Handlers
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from scrapy_adaptive.report.records import Record
+
+logger = logging.getLogger(__name__)
+
+MISSING = "the live view needs more packages: pip install scrapy-adaptive[watch]"
+
+INTERVAL = 1.0
+"""Seconds between two changes that a browser is sent."""
+
+SHARE = 0.05
+
+POLL = 0.05
+"""Seconds within which the end of the crawl is noticed."""
+
+PATIENCE = 5.0
+"""Seconds that starting or stopping may take."""
+
+
+def check_packages() -> None:
+    """Nothing, where all that the live view needs is installed.
+
+    Raises:
+        ValueError: something is not.
+    """
+    try:
+        import aiohttp  # noqa: F401
+        import prometheus_client  # noqa: F401
+
+        check_bokeh()
+    except (ImportError, ValueError):
+        raise ValueError(MISSING) from None
+
+
+class LiveView:
+    """Serves the live view of one crawl.
+
+    Args:
+        address: what to bind to, "127.0.0.1" or "0.0.0.0" for instance.
+        port: where to listen; if it is taken, or 0, a free one.
+
+    Raises:
+        ValueError: a package is missing.
+    """
+
+    def __init__(self, address: str, port: int) -> None:
+        check_packages()
+        self.url = ""
+        """What to open in a browser, once it is started."""
+        self._address, self._port = address, port
+        self._feed = Feed()
+        self._guard = Guard(address)
+        self._handlers = Handlers(self._feed, self._guard)
+        name = "scrapy_adaptive live view"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._started = threading.Event()
+        self._stopping = threading.Event()
+        self._error: Exception | None = None
+
+    # In the crawl's thread
+
+    def put(self, record: Record) -> None:
+        """One record more."""
+        self._feed.put(record)
+
+    def start(self) -> None:
+        """Serve from here on.
+
+        Raises:
+            OSError: the address cannot be bound.
+        """
+        self._thread.start()
+        self._started.wait(PATIENCE)
+        if self._error is not None:
+            raise OSError(str(self._error)) from self._error
+
+    def stop(self) -> None:
+        """Send what is left, and end."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(PATIENCE)
+
+    # In the server's thread
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:
+            self._error = error
+            logger.debug("the live view has ended", exc_info=True)
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        from aiohttp import web
+
+        application = self._handlers.application()
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await self._listen(runner)
+            self._started.set()
+            await self._follow()
+        finally:
+            await runner.cleanup()
+
+    async def _listen(self, runner: web.AppRunner) -> None:
+        """Listen on the port, or on a free one where it is taken."""
+        from aiohttp import web
+
+        try:
+            await web.TCPSite(runner, self._address, self._port).start()
+        except OSError:
+            if not self._port:
+                raise
+            await web.TCPSite(runner, self._address, 0).start()
+        port = runner.addresses[0][1]
+        shown = f"[{self._address}]" if ":" in self._address else self._address
+        query = f"?token={self._guard.token}" if self._guard.token else ""
+        self.url = f"http://{shown}:{port}/{query}"
+
+    async def _follow(self) -> None:
+        """Keep up with the crawl; look at the whole of it only while somebody does."""
+        while not self._stopping.is_set():
+            began = time.thread_time()
+            self._feed.drain()
+            if self._handlers.stream_count:
+                self._handlers.publish()
+            await self._sleep(max(INTERVAL, (time.thread_time() - began) / SHARE))
+        self._handlers.publish(is_over=True)
+        ends_at = time.monotonic() + INTERVAL
+        while self._handlers.stream_count and time.monotonic() < ends_at:
+            await asyncio.sleep(POLL)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep so long, or until the crawl ends."""
+        ends_at = time.monotonic() + seconds
+        while not self._stopping.is_set() and time.monotonic() < ends_at:
+            await asyncio.sleep(POLL)

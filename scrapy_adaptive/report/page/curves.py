@@ -1,0 +1,143 @@
+"""The curves of a crawl: rates, refusals and pauses over time, in few points.
+
+Laws
+----
+* A step has at least `STEP_PAGES` pages at the usual rate, where the crawl is long enough: fewer
+  would draw the rounding, not the rate.
+* All curves of a page have `MOST_STEPS` steps together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from scrapy_adaptive.report import events
+from scrapy_adaptive.report.crawl import steps
+
+from .view import Curve
+
+if TYPE_CHECKING:
+    from scrapy_adaptive.report.crawl import Crawl, Point, Site
+    from scrapy_adaptive.report.records import EventRecord
+
+MOST_CURVES = 50
+"""Sites with a curve of their own, the busiest ones."""
+
+MOST_STEPS = 40_000
+FEWEST, MOST = 240, 2_400
+"""Steps of one curve."""
+
+STEP_PAGES = 8
+
+MOST_TICKS = 600
+"""Instants at which a curve shows refusals."""
+
+ASKED = {"site": "the site asked for it"}
+"""Who asked for a pause, in words."""
+
+BEGIN = (events.PAUSE, events.PARKED)
+"""Events that begin a pause of a site."""
+
+
+def choices(crawl: Crawl) -> list[str]:
+    """What there are curves of: the whole crawl (""), and its busiest sites if it has several."""
+    return ["", *([] if len(crawl.sites) == 1 else list(crawl.sites)[:MOST_CURVES])]
+
+
+def curves_of(crawl: Crawl, names: Sequence[str]) -> dict[str, Curve]:
+    """The curves of these sites; the only site of a crawl is the whole of it."""
+    most = max(FEWEST, min(MOST, MOST_STEPS // max(1, len(names))))
+    only = next(iter(crawl.sites.values())) if len(crawl.sites) == 1 else None
+    curves = {}
+    for name in names:
+        site = crawl.sites.get(name) if name else only
+        if site is not None:
+            curves[name] = site_curve(site, crawl, most)
+        elif not name:
+            curves[name] = crawl_curve(crawl, most)
+    return curves
+
+
+def site_curve(site: Site, crawl: Crawl, most: int = MOST) -> Curve:
+    """The curve of one site, of so many steps at most."""
+    pauses = pauses_of(site.events, site.until or crawl.seconds, BEGIN, events.RECOVERY)
+    return _curve(site.points, crawl.seconds, pauses, most)
+
+
+def crawl_curve(crawl: Crawl, most: int = MOST) -> Curve:
+    """The curve of the whole crawl; its pauses are those of all sites at once."""
+    pauses = pauses_of(crawl.events, crawl.seconds, (events.STOPPED,), events.RESUMED)
+    return _curve(crawl.points, crawl.seconds, pauses, most)
+
+
+def pauses_of(
+    happened: Sequence[EventRecord], until: float, begin: Sequence[str], end: str
+) -> list[tuple[float, float, str]]:
+    """From when to when, and who asked; one that has not ended lasts until that instant."""
+    pauses: list[tuple[float, float, str]] = []
+    open_at, by = -1.0, ""
+    for event in happened:
+        if event.event in begin:
+            open_at, by = event.at, asked(event)
+        elif event.event == end and open_at >= 0.0:
+            pauses.append((open_at, event.at, by))
+            open_at = -1.0
+    if open_at >= 0.0:
+        pauses.append((open_at, max(open_at, until), by))
+    return pauses
+
+
+def asked(event: EventRecord) -> str:
+    """Who asked for this pause, and with what."""
+    who = ASKED.get(event.who, "the crawl's own backoff")
+    return f"{who}, after {f'a {event.status}' if event.status else 'failed downloads'}"
+
+
+def _curve(
+    points: Sequence[Point], until: float, pauses: list[tuple[float, float, str]], most: int
+) -> Curve:
+    seconds = until - points[0].at if points else 0.0
+    least = _step_seconds(points, seconds, most)
+    rates = {point.at: point.rate for point in points}
+    found = list(steps(points, least))
+    return Curve(
+        at=[_short(step.begin) for step in found],
+        served=[_short(step.served_rate) for step in found],
+        limit=[_bounded(rates[step.end]) for step in found],
+        refusals=_refusals(points, max(0.0, seconds / MOST_TICKS)),
+        pauses=[(_short(begin), _short(end), by) for begin, end, by in pauses[-MOST_TICKS:]],
+        until=_short(until),
+    )
+
+
+def _step_seconds(points: Sequence[Point], seconds: float, most: int) -> float:
+    """Least length of a step."""
+    served = points[-1].served if points else 0
+    wanted = STEP_PAGES * seconds / served if served else 0.0
+    return max(seconds / most, min(wanted, seconds / 20.0))
+
+
+def _refusals(points: Sequence[Point], apart: float) -> list[tuple[float, int]]:
+    """When and how many, those that are closer than so many seconds together."""
+    ticks: list[tuple[float, int]] = []
+    for before, point in pairwise(points):
+        count = point.refused - before.refused
+        if count <= 0:
+            continue
+        if ticks and point.at - ticks[-1][0] < apart:
+            ticks[-1] = (ticks[-1][0], ticks[-1][1] + count)
+        else:
+            ticks.append((_short(point.at), count))
+    return ticks
+
+
+def _bounded(rate: float) -> float | None:
+    return None if math.isinf(rate) else _short(rate)
+
+
+def _short(value: float) -> float:
+    """With as many figures as can be seen."""
+    return float(f"{value:.5g}") if value < 1000 else round(value, 1)

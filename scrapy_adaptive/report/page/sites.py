@@ -1,0 +1,131 @@
+"""The table's row of each site.
+
+Laws
+----
+* While a crawl runs, a row says what holds the site back now; afterwards, what did so for most of
+  its time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from scrapy_adaptive.report import events, units
+from scrapy_adaptive.report.reasons import Unit, reason
+
+from .curves import asked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy_adaptive.report.crawl import Crawl, Point, Site
+    from scrapy_adaptive.report.records import EventRecord
+
+    from .view import Row
+
+DONE = "done"
+"""State of a site whose crawl has ended with nothing of it in the way."""
+
+
+def row_of(site: Site, crawl: Crawl) -> Row:
+    """The site's cells, in the order of `words.COLUMNS`."""
+    at = site.ended_at if crawl.has_ended else crawl.seconds
+    return (
+        site.name,
+        state_of(site, crawl),
+        _short(site.rate_now(at)),
+        _short(site.mean_rate),
+        _short(site.limit) or None,
+        sure(site) or None,
+        held_by(site, crawl),
+        site.served,
+        site.refused,
+        site.requeued,
+        round(site.paused, 1),
+        _last_pause(site, crawl),
+    )
+
+
+def state_of(site: Site, crawl: Crawl) -> str:
+    """Its state in a word."""
+    if crawl.has_ended and site.state not in ("paused", "parked"):
+        return DONE
+    return site.state or "idle"
+
+
+def held_since(site: Site) -> float | None:
+    """The instant from which its present limit was kept; None where the journal has none."""
+    found = (event.at for event in reversed(site.events) if event.event == events.LIMIT)
+    return next(found, None)
+
+
+def sure(site: Site) -> str:
+    """What the limit rests on, and since when it was kept."""
+    if not site.limit:
+        return ""
+    if site.is_sure:
+        basis = f"well known, {units.rate(site.refused_at)} was refused"
+    elif site.refused_at:
+        basis = f"roughly, {units.rate(site.refused_at)} was refused"
+    else:
+        basis = "not tested"
+    since = held_since(site)
+    return basis if since is None else f"{basis}; kept since {clock(since)}"
+
+
+def held_by(site: Site, crawl: Crawl) -> str:
+    """What holds it back, with the number where it is known."""
+    key = _longest(site.points) or site.by if crawl.has_ended else site.by
+    if not key:
+        return "nothing yet"
+    found = reason(key)
+    value = site.value if key == site.by else 0.0
+    if found.unit is Unit.NONE or not value:
+        return found.title
+    return f"{found.title}: {found.amount(value)}"
+
+
+def clock(seconds: float) -> str:
+    """Time since the crawl began.
+
+    >>> clock(21.7), clock(3723)
+    ('0:21', '1:02:03')
+    """
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def _longest(points: Sequence[Point]) -> str:
+    """The reason that held for most of the time, while anything was fetched or waited."""
+    held: Counter[str] = Counter()
+    for before, point in pairwise(points):
+        if point.by and (before.waiting or point.waiting or point.sent > before.sent):
+            held[point.by] += 1 + int(1000 * (point.at - before.at))
+    return held.most_common(1)[0][0] if held else ""
+
+
+def _last_pause(site: Site, crawl: Crawl) -> list[Any] | None:
+    """When it began, for how many seconds (None: it goes on), and who asked for it."""
+    begin = site.last_pause
+    if begin is None:
+        return None
+    return [round(begin.at, 1), _length(begin, site, crawl), asked(begin)]
+
+
+def _length(begin: EventRecord, site: Site, crawl: Crawl) -> float | None:
+    ends = (
+        event.at for event in site.events if event.event == events.RECOVERY and event.at >= begin.at
+    )
+    end = next(ends, None)
+    if end is not None:
+        return round(end - begin.at, 2)
+    if site.until > crawl.seconds or site.state in ("paused", "testing"):
+        return None
+    return round(begin.seconds, 2)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.3g}")
