@@ -1,17 +1,23 @@
-"""`python -m scrapy_adaptive`, or `scrapy adaptive`: shows what settings do, before a crawl."""
+"""`python -m scrapy_adaptive`, or `scrapy adaptive`: tries settings, and shows crawls."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from scrapy.settings import Settings
 
 from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.settings import read_settings
+from scrapy_adaptive.command_line import run_command
 from scrapy_adaptive.core.governor import Governor
-from scrapy_adaptive.report import why_command
-from scrapy_adaptive.simulation import command
+from scrapy_adaptive.report import commands as report
+from scrapy_adaptive.report import why_command as why
+from scrapy_adaptive.simulation import command as simulation
+
+if TYPE_CHECKING:
+    from scrapy_adaptive.command_line import Commands
 
 SCRAPYS = (
     "CONCURRENT_REQUESTS_PER_DOMAIN",
@@ -23,7 +29,13 @@ SCRAPYS = (
 
 def main(arguments: Sequence[str] | None = None, *, prog: str = "python -m scrapy_adaptive") -> int:
     """Run the command, called by that name; returns its exit status."""
-    return command.main(arguments, governor_of, prog=prog, others=why_command.add)
+    return run_command(_add_all, arguments, prog=prog)
+
+
+def _add_all(commands: Commands) -> None:
+    simulation.add(commands, governor_of)
+    report.add(commands)
+    why.add(commands)
 
 
 def governor_of(given: Mapping[str, str], chance: Callable[[], float]) -> Governor:

@@ -21,17 +21,18 @@ class Command(ScrapyCommand):
 
     def syntax(self) -> str:
         """What follows the name."""
-        return "simulate --server SPEC [options]"
+        return "simulate|report|watch [options]"
 
     def short_desc(self) -> str:
         """Its line in `scrapy -h`."""
-        return "Try politeness settings on a model of a server (scrapy-adaptive)"
+        return "See what a crawl did or does, or try its settings (scrapy-adaptive)"
 
     def long_desc(self) -> str:
         """What `scrapy adaptive -h` says."""
         return (
-            f"{self.short_desc()}. 'scrapy adaptive simulate -h' lists the models and options; "
-            "'python -m scrapy_adaptive' is the same command."
+            f"{self.short_desc()}. 'simulate' crawls a model of a server, 'report' makes a page of "
+            "a journal, 'watch' shows a crawl that runs; each has a -h of its own. 'python -m "
+            "scrapy_adaptive' is the same command."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -3,89 +3,50 @@
 Laws
 ----
 * The governor is made by who calls: the simulation knows the core alone.
-* A bad argument is answered by one line that names it and what is allowed, and exit status 2.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import os
 import random
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+from scrapy_adaptive.command_line import add_command
 
 from .client import Crawl
+from .drawing import SUFFIXES, check_drawing, draw
 from .network import NETWORKS, network
-from .plot import SUFFIXES, check_matplotlib, draw
 from .readings import Part, Readings, read
 from .spec import describe, read_spec
 
 if TYPE_CHECKING:
+    from scrapy_adaptive.command_line import Commands
     from scrapy_adaptive.core.governor import Governor
 
 MakeGovernor: TypeAlias = "Callable[[Mapping[str, str], Callable[[], float]], Governor]"
 """Makes a governor of settings, as strings, and of chance; ValueError tells what is wrong."""
 
-CLOSED_PIPE = 141
-"""Exit status of a command whose reader has gone: 128 and the number of SIGPIPE."""
-
 DESCRIPTION = "Crawl a model of a server in virtual time, as fast as the settings and it allow."
 
 
-class OneLineParser(argparse.ArgumentParser):
-    """Says what is wrong in one line, without the usage above it."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (see --help)\n")
-
-
-def main(
-    arguments: Sequence[str] | None,
-    make_governor: MakeGovernor,
-    *,
-    prog: str,
-    others: Callable[[Any], None] = lambda commands: None,
-) -> int:
-    """Run the command; returns its exit status.
+def add(commands: Commands, make_governor: MakeGovernor) -> None:
+    """Add the command.
 
     Args:
-        arguments: the words after the program's name; None: those of the process.
         make_governor: makes what paces the crawl.
-        prog: the program's name, as its user typed it.
-        others: adds other commands than this one.
     """
-    parser = OneLineParser(prog=prog, description="Adaptive politeness for Scrapy.")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    simulate = commands.add_parser(
+    parser = add_command(
+        commands,
         "simulate",
-        help=DESCRIPTION,
-        description=DESCRIPTION,
+        DESCRIPTION,
+        lambda given: _run(given, make_governor),
         epilog=describe(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _add_arguments(simulate)
-    simulate.set_defaults(run=lambda given: _run(given, make_governor), parser=simulate)
-    others(commands)
-    given = parser.parse_args(arguments)
-    try:
-        told = given.run(given)
-    except (ValueError, OSError) as error:
-        given.parser.error(str(error))
-    return _print(told)
-
-
-def _print(text: str) -> int:
-    """Print; returns the exit status, as that of `cat` where the reader has gone (`| head`)."""
-    try:
-        print(text, flush=True)
-    except BrokenPipeError:
-        # Python would flush once more at its end, and complain then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return CLOSED_PIPE
-    return 0
+    _add_arguments(parser)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -123,7 +84,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(given: argparse.Namespace, make_governor: MakeGovernor) -> str:
     """Crawl, draw, and return the table."""
     if given.plot:
-        check_matplotlib()
+        check_drawing(given.plot)
     site = read_spec(given.server, given.seed)
     governor = make_governor(dict(given.settings), random.Random(f"{given.seed} governor").random)
     delay = network(given.network, random.Random(f"{given.seed} network"))
@@ -132,10 +93,7 @@ def _run(given: argparse.Namespace, make_governor: MakeGovernor) -> str:
     readings = read(timeline, site.server, until)
     setting = f"{given.network} network, seed {given.seed}"
     if given.plot:
-        whole = readings.whole
-        limit = "no limit" if whole.goodput_ratio is None else f"{_goodput(whole)} of the limit"
-        note = f"{limit}, {whole.refused_ratio:.2%} refused; {setting}"
-        draw(timeline, site.server, until, given.plot, title=given.server, note=note)
+        draw(timeline, site.server, readings, until, given.plot, title=given.server, note=setting)
     return f"{given.server}, {setting}\n\n{table(readings, until)}"
 
 

@@ -85,12 +85,12 @@ def figure_of(
     instants = [until * point / CURVE_POINTS for point in range(CURVE_POINTS + 1)]
     limits = [server.capacity(instant) for instant in instants]
     width = _bin_seconds(limits, until)
-    rates = _rates(timeline.accepted, width, until)
+    found = rates(timeline.accepted, width, until)
 
-    _draw_rates(axes, rates, width, until, length)
+    _draw_rates(axes, found, width, until, length)
     _draw_limit(axes, [instant / length for instant in instants], limits)
     _draw_refusals(axes, timeline, length)
-    top = _top(limits, rates)
+    top = _top(limits, found)
     axes.set_xlim(0.0, until / length)
     axes.set_ylim(-STRIP * top, top)
     axes.set_xlabel(unit, loc="left", color=GREY)
@@ -154,7 +154,8 @@ def _bin_seconds(limits: list[float], until: float) -> float:
     return next((width for width in BIN_SECONDS if width >= least), BIN_SECONDS[-1])
 
 
-def _rates(instants: list[float], width: float, until: float) -> list[float]:
+def rates(instants: list[float], width: float, until: float) -> list[float]:
+    """How many a second, in steps of that width; the last may be shorter."""
     edges = [index * width for index in range(math.ceil(until / width))] + [until]
     return [
         (bisect_left(instants, end) - bisect_left(instants, begin)) / (end - begin)

@@ -1,0 +1,105 @@
+"""The commands `report` and `watch`.
+
+Laws
+----
+* They read journals, or a live view; no crawl is needed, and none is disturbed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy_adaptive.command_line import add_command
+
+from .page import page
+from .page.cells import no_formula
+from .page.viewing import rows_of, view_of
+from .page.words import COLUMNS
+from .reader import read_crawl
+from .terminal import watch
+
+if TYPE_CHECKING:
+    from scrapy_adaptive.command_line import Commands
+
+    from .crawl import Crawl
+    from .page.view import Row
+
+REPORT = "Make a page, a table or JSON of a crawl's journal, or of several workers' journals."
+WATCH = "Show a crawl in the terminal while it runs."
+
+ADDRESS = "http://127.0.0.1:6600/"
+"""Where a crawl with ADAPTIVE_WATCH is, if nothing else was set."""
+
+PAUSE = ("last_pause_at", "last_pause_seconds", "last_pause_by")
+
+
+def add(commands: Commands) -> None:
+    """Add the commands."""
+    report = add_command(commands, "report", REPORT, _report)
+    report.add_argument("journals", metavar="JOURNAL", nargs="+", type=Path, help="run.jsonl")
+    how = report.add_mutually_exclusive_group()
+    how.add_argument(
+        "--out", metavar="FILE", type=Path, help="the page (default: JOURNAL with .html)"
+    )
+    how.add_argument("--csv", metavar="FILE", type=Path, help="a line for each site")
+    how.add_argument("--json", action="store_true", help="all that is known, on the output")
+    live = add_command(commands, "watch", WATCH, _watch)
+    live.add_argument(
+        "where",
+        metavar="URL|JOURNAL",
+        nargs="?",
+        default=ADDRESS,
+        help=f"the address that the crawl printed, or its journal (default: {ADDRESS})",
+    )
+
+
+def _report(given: argparse.Namespace) -> str:
+    crawl = read_crawl(given.journals)
+    if given.json:
+        return json.dumps(crawl.as_json())
+    if given.csv:
+        write_csv(crawl, given.csv)
+        return f"{given.csv}"
+    out = given.out or given.journals[0].with_suffix(".html")
+    write_page(crawl, out)
+    return f"{out}"
+
+
+def _watch(given: argparse.Namespace) -> str:
+    watch(given.where)
+    return ""
+
+
+def write_page(crawl: Crawl, path: Path) -> None:
+    """Write the page of a crawl.
+
+    Raises:
+        ValueError: Bokeh is not installed.
+        OSError: it cannot be written.
+    """
+    path.write_text(page(view_of(crawl)), encoding="utf-8")
+
+
+def write_csv(crawl: Crawl, path: Path) -> None:
+    """Write a line for each site; rates are 1/s, times seconds.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([column.key for column in COLUMNS if column.kind != "pause"] + [*PAUSE])
+        writer.writerows(_flat(row) for row in rows_of(crawl))
+
+
+def _flat(row: Row) -> list[Any]:
+    *plain, pause = row
+    return [_cell(value) for value in [*plain, *(pause or [None] * len(PAUSE))]]
+
+
+def _cell(value: Any) -> Any:
+    return no_formula(value) if isinstance(value, str) else value

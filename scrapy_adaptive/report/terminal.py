@@ -1,0 +1,170 @@
+"""The table of sites in a terminal, drawn anew each second.
+
+Laws
+----
+* It shows a live crawl, by its address, or a journal that is being written.
+* Where the output is no terminal, it is one table.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit, urlunsplit
+
+from .building import Builder, JournalError
+from .page.cells import printable, words
+from .page.headline import about, headline
+from .page.viewing import rows_of
+from .page.words import COLUMNS
+from .reader import records
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+
+MISSING = "the table needs rich: pip install scrapy-adaptive[watch]"
+
+INTERVAL = 1.0
+PATIENCE = 5.0
+"""Seconds that an answer may take."""
+
+SHOWN = ("site", "state", "rate", "limit", "held_by", "pages", "refused", "paused")
+"""Columns that are shown."""
+
+LINES_AROUND = 6
+"""Lines of a terminal that are not rows."""
+
+MOST_ROWS = 100
+"""Rows where the output is no terminal."""
+
+Source: TypeAlias = "Callable[[], dict[str, Any]]"
+"""Returns what there is to show: about, headline, sites and ended."""
+
+
+def check_rich() -> None:
+    """Nothing, where rich is installed.
+
+    Raises:
+        ValueError: it is not.
+    """
+    try:
+        import rich  # noqa: F401
+    except ImportError:
+        raise ValueError(MISSING) from None
+
+
+def watch(where: str) -> None:
+    """Show this crawl until it ends, or until Ctrl-C.
+
+    Args:
+        where: the address that the crawl has printed, or the path of its journal.
+
+    Raises:
+        ValueError: rich is missing, or there is no crawl.
+        OSError: the journal cannot be read.
+    """
+    check_rich()
+    from rich.console import Console
+    from rich.live import Live
+
+    console = Console()
+    with _source(where) as source:
+        shown = source()
+        if not console.is_terminal:
+            console.print(drawn(shown, MOST_ROWS))
+            return
+        with Live(console=console, auto_refresh=False) as live:
+            try:
+                while not _show(live, shown, console):
+                    time.sleep(INTERVAL)
+                    shown = source()
+            except KeyboardInterrupt:
+                pass
+            except ValueError as error:
+                live.console.print(f"{error}", markup=False)
+
+
+def _show(live: Any, shown: dict[str, Any], console: Console) -> bool:
+    """Draw; returns whether the crawl has ended."""
+    live.update(drawn(shown, max(1, console.height - LINES_AROUND)), refresh=True)
+    return bool(shown["ended"])
+
+
+def drawn(shown: dict[str, Any], most: int) -> Group:
+    """The headline, and a table of so many sites at most, the busiest first."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    indices = [index for index, column in enumerate(COLUMNS) if column.key in SHOWN]
+    for index in indices:
+        is_text = COLUMNS[index].kind in ("text", "state")
+        table.add_column(
+            COLUMNS[index].name, justify="left" if is_text else "right", overflow="fold"
+        )
+    pages = next(index for index, column in enumerate(COLUMNS) if column.key == "pages")
+    rows = sorted(shown["sites"], key=lambda row: -row[pages])
+    for row in rows[:most]:
+        table.add_row(*(Text(words(COLUMNS[index], row[index])) for index in indices))
+    left = len(rows) - most
+    more = [Text(f"… and {left:,} more sites", style="dim")] if left > 0 else []
+    told, said = printable(shown["headline"]), printable(shown["about"])
+    return Group(Text(told, style="bold"), Text(said, style="dim"), table, *more)
+
+
+@contextmanager
+def _source(where: str) -> Iterator[Source]:
+    if urlsplit(where).scheme in ("http", "https"):
+        yield lambda: _fetched(where)
+    else:
+        with _journal(Path(where)) as source:
+            yield source
+
+
+def _fetched(url: str) -> dict[str, Any]:
+    """The table of a live crawl; its own address is asked, no proxy.
+
+    Raises:
+        ValueError: it does not answer.
+    """
+    parts = urlsplit(url)
+    address = urlunsplit((parts.scheme, parts.netloc, "/table.json", parts.query, ""))
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(address, timeout=PATIENCE) as answer:
+            found: dict[str, Any] = json.load(answer)
+    except urllib.error.HTTPError as error:
+        said = printable(error.read(200).decode(errors="replace").strip())
+        raise ValueError(f"{parts.netloc} refuses: {said}") from None
+    except (OSError, ValueError):
+        told = "its crawl has ended, or runs without ADAPTIVE_WATCH"
+        raise ValueError(f"no crawl answers at {parts.scheme}://{parts.netloc}: {told}") from None
+    return found
+
+
+@contextmanager
+def _journal(path: Path) -> Iterator[Source]:
+    builder = Builder()
+    with path.open("rb") as file:
+
+        def source() -> dict[str, Any]:
+            for record in records(file):
+                builder.add(record)
+            if not builder.runs:
+                raise JournalError(f"{path} is no journal of a crawl: it has no line of a start")
+            crawl = builder.crawl()
+            return {
+                "about": about(crawl),
+                "headline": headline(crawl),
+                "sites": rows_of(crawl),
+                "ended": crawl.has_ended,
+            }
+
+        yield source
