@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from docsite.arguments import OneLineParser, count, factor
-from docsite.arms import ARMS, HOME, Arm, ArmError, Crawl, crawl, site
+from docsite.arms import ARMS, HOME, Arm, ArmError, Crawl, crawl, report_of, site
 from docsite.hits import read_hits
 from docsite.load_rules import LoadRules
 from docsite.pages import Manifest, RenderError, render_ahead
@@ -97,6 +97,9 @@ def report(manifest: Manifest, crawls: dict[Arm, Crawl]) -> int:
     verdicts = {arm: judge(read_hits(hit_log(arm)), paths, silence=silence) for arm in crawls}
     print(f"\n{len(paths)} pages; rude: within {silence:g} s after a refusal; from the sites' logs")
     print(table([(arm.name, verdict) for arm, verdict in verdicts.items()]))
+    for path in (report_of(arm, hit_log(arm).parent) for arm in crawls):
+        if path.exists():
+            print(f"\nwhat the crawl did, in a page for your browser: {path}")
     broken = complaints(verdicts, crawls)
     for line in broken:
         print(f"demo: {line}", file=sys.stderr)

@@ -18,6 +18,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
@@ -112,7 +113,10 @@ async def crawl(
     """Runs ``scrapy crawl pages`` for at most `seconds`. Its log and items go to `folder`."""
     feeds = {str(folder / f"{arm.slug}.items.jsonl"): {"format": "jsonlines", "overwrite": True}}
     command = [sys.executable, "-m", "scrapy", "crawl", "pages", "-a", f"url={url}"]
-    for setting in (*arm.settings, f"FEEDS={json.dumps(feeds)}"):
+    settings = [*arm.settings, f"FEEDS={json.dumps(feeds)}"]
+    if arm.is_ours and find_spec("bokeh"):
+        settings.append(f"ADAPTIVE_REPORT={report_of(arm, folder)}")
+    for setting in settings:
         command += ["-s", setting]
     async with running(command) as (process, output):
         with (folder / f"{arm.slug}.log").open("wb") as log:
@@ -122,6 +126,11 @@ async def crawl(
             except asyncio.TimeoutError:
                 return Crawl(None)
         return Crawl(await process.wait())
+
+
+def report_of(arm: Arm, folder: Path) -> Path:
+    """Where the report of an arm's crawl is, if Bokeh is there to draw it."""
+    return folder / f"{arm.slug}.report.html"
 
 
 async def _follow(

@@ -39,6 +39,7 @@ from .set_up import (
     take_over_autothrottle,
 )
 from .settings import AdaptiveSettings, is_enabled, read_settings, unknown_names
+from .showing import Showing
 from .state_file import StateFile
 from .summary import Summary
 from .traffic import Traffic
@@ -87,6 +88,7 @@ class AdaptiveThrottle:
             global_rate=settings.global_rate,
         )
         self._summary = Summary(stats, governor, self._observer)
+        self._showing = Showing(settings)
         self.recorder = self._make_recorder(governor, around)
         self._reporting = Reporting(
             stats,
@@ -128,16 +130,16 @@ class AdaptiveThrottle:
         )
 
     def _make_recorder(self, governor: Governor, around: Around) -> Recorder | None:
-        """What records the crawl; None where nobody wants a journal.
+        """What records the crawl; None where nobody wants to see it.
 
         Raises:
             SettingsError: the journal cannot be opened.
         """
         settings = self._settings
-        if settings.journal is None:
+        if settings.journal is None and not self._showing.is_wanted:
             return None
         try:
-            writer = Writer(settings.journal)
+            writer = None if settings.journal is None else Writer(settings.journal)
         except OSError as error:
             allowed = f"it cannot be written: {error}"
             raise SettingsError("ADAPTIVE_JOURNAL", str(settings.journal), allowed) from None
@@ -195,6 +197,8 @@ class AdaptiveThrottle:
         self._reporting.know_neighbours(other.traffic.governor for other in _RUNNING)
         _RUNNING.add(self)
         self._observer.begin()
+        if self.recorder is not None:
+            self._showing.begin(self.recorder)
         self._repeat(self._on_tick, TICK)
         if self._settings.log_interval:
             self._repeat(self._on_interval, self._settings.log_interval)
@@ -224,6 +228,7 @@ class AdaptiveThrottle:
         self._summary.log_end()
         if self.recorder is not None:
             self.recorder.close(reason)
+            self._showing.end()
 
     def _on_interval(self) -> None:
         now = time.monotonic()

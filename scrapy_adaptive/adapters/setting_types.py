@@ -57,6 +57,18 @@ def whole(least: int) -> Callable[[Any], int]:
     return parse
 
 
+def port(value: Any) -> int:
+    """Reads the number of a port."""
+    return int(number(0, below=65_536)(whole(0)(value)))
+
+
+def address(value: Any) -> str:
+    """Reads an address, or the name of one."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(value)
+    return value.strip()
+
+
 def concurrency(value: Any) -> float:
     """Reads a number more than 0, or "auto", which is infinity: latency sets the bound."""
     if isinstance(value, str) and value.strip().lower() == "auto":

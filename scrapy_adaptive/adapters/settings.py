@@ -28,12 +28,14 @@ from .robots import CRAWL, READINGS
 from .setting_types import (
     Classifier,
     SlotRule,
+    address,
     boolean,
     concurrency,
     function,
     mapping,
     number,
     one_of,
+    port,
     queue_class,
     state_file,
     statuses,
@@ -85,6 +87,10 @@ class AdaptiveSettings:
     fallback_priority_queue: Any
     state_file: Path | None
     journal: Path | None
+    report: Path | None
+    watch: bool
+    watch_address: str
+    watch_port: int
     debug: bool
     log_interval: float
     limits: Limits
@@ -274,6 +280,28 @@ SETTINGS: tuple[Setting, ...] = (
         "the path of a file in a folder that exists",
         state_file,
         "File to which the journal of the crawl is appended.",
+    ),
+    Setting(
+        "ADAPTIVE_REPORT",
+        None,
+        "the path of a file in a folder that exists",
+        state_file,
+        "HTML file to which the report of the crawl is written at its end.",
+    ),
+    Setting("ADAPTIVE_WATCH", False, _SWITCH, boolean, "Serves a live view of the crawl."),
+    Setting(
+        "ADAPTIVE_WATCH_ADDRESS",
+        "127.0.0.1",
+        "an address or a name of this machine",
+        address,
+        "Address that the live view is bound to.",
+    ),
+    Setting(
+        "ADAPTIVE_WATCH_PORT",
+        6600,
+        "a port, from 0 (any that is free) to 65535",
+        port,
+        "Port of the live view; where it is taken, a free one is used.",
     ),
     Setting("ADAPTIVE_DEBUG", False, _SWITCH, boolean, "One log line per response."),
     Setting(

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.command_line import add_command
 
-from .page import page
 from .page.cells import no_formula
-from .page.viewing import rows_of, view_of
+from .page.viewing import rows_of
 from .page.words import COLUMNS
+from .page.writing import write_page
 from .reader import read_crawl
 from .terminal import watch
 
@@ -72,16 +72,6 @@ def _report(given: argparse.Namespace) -> str:
 def _watch(given: argparse.Namespace) -> str:
     watch(given.where)
     return ""
-
-
-def write_page(crawl: Crawl, path: Path) -> None:
-    """Write the page of a crawl.
-
-    Raises:
-        ValueError: Bokeh is not installed.
-        OSError: it cannot be written.
-    """
-    path.write_text(page(view_of(crawl)), encoding="utf-8")
 
 
 def write_csv(crawl: Crawl, path: Path) -> None:

@@ -21,6 +21,8 @@ from scrapy_adaptive.report.page.view import View, changed
 from scrapy_adaptive.report.page.viewing import MOST_EVENTS, happened, rows_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from scrapy_adaptive.report.page.view import Row
     from scrapy_adaptive.report.records import EventRecord, Record
 
@@ -46,9 +48,9 @@ class Feed:
         self._waiting: deque[Record] = deque()
         self._builder = Builder()
 
-    def put(self, record: Record) -> None:
-        """One record more, from any thread."""
-        self._waiting.append(record)
+    def put(self, records: Iterable[Record]) -> None:
+        """Some records more, from any thread."""
+        self._waiting.extend(records)
 
     def drain(self) -> None:
         """Take in what was put."""

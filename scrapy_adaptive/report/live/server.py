@@ -22,6 +22,8 @@ from .guard import Guard
 from .handlers import Handlers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aiohttp import web
 
     from scrapy_adaptive.report.records import Record
@@ -84,9 +86,9 @@ class LiveView:
 
     # In the crawl's thread
 
-    def put(self, record: Record) -> None:
-        """One record more."""
-        self._feed.put(record)
+    def put(self, records: Sequence[Record]) -> None:
+        """Some records more."""
+        self._feed.put(records)
 
     def start(self) -> None:
         """Serve from here on.

@@ -88,6 +88,7 @@ class Page {
 
   drawEvents() {
     const list = find("events");
+    list.parentElement.hidden = !this.events.length;
     const all = this.events.filter(([, site]) => this.table.matches(site));
     const found = all.slice(0, this.mostEvents);
     find("more-events").hidden = found.length === all.length;
