@@ -34,8 +34,16 @@ INTERVAL = 1.0
 PATIENCE = 5.0
 """Seconds that an answer may take."""
 
-SHOWN = ("site", "state", "rate", "limit", "held_by", "pages", "refused", "paused")
+SHOWN = ("site", "state", "rate", "limit", "held_by", "pages")
 """Columns that are shown."""
+
+SHOWN_IN_WIDE = (*SHOWN, "refused", "paused")
+
+WIDE = 100
+"""Characters of a line from which a terminal is wide."""
+
+LEAST = {"site": 20, "held_by": 14}
+"""Characters of a line that these columns have in any case."""
 
 LINES_AROUND = 6
 """Lines of a terminal that are not rows."""
@@ -77,7 +85,7 @@ def watch(where: str) -> None:
     with _source(where) as source:
         shown = source()
         if not console.is_terminal:
-            console.print(drawn(shown, MOST_ROWS))
+            console.print(drawn(shown, MOST_ROWS, console.width))
             return
         with Live(console=console, auto_refresh=False) as live:
             try:
@@ -92,22 +100,30 @@ def watch(where: str) -> None:
 
 def _show(live: Any, shown: dict[str, Any], console: Console) -> bool:
     """Draw; returns whether the crawl has ended."""
-    live.update(drawn(shown, max(1, console.height - LINES_AROUND)), refresh=True)
+    rows = max(1, console.height - LINES_AROUND)
+    live.update(drawn(shown, rows, console.width), refresh=True)
     return bool(shown["ended"])
 
 
-def drawn(shown: dict[str, Any], most: int) -> Group:
-    """The headline, and a table of so many sites at most, the busiest first."""
+def drawn(shown: dict[str, Any], most: int, width: int) -> Group:
+    """The headline, and a table of so many sites at most, the busiest first.
+
+    Args:
+        width: characters of a line.
+    """
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    indices = [index for index, column in enumerate(COLUMNS) if column.key in SHOWN]
-    for index in indices:
-        is_text = COLUMNS[index].kind in ("text", "state")
+    keys = SHOWN_IN_WIDE if width >= WIDE else SHOWN
+    indices = [index for index, column in enumerate(COLUMNS) if column.key in keys]
+    for column in (COLUMNS[index] for index in indices):
         table.add_column(
-            COLUMNS[index].name, justify="left" if is_text else "right", overflow="fold"
+            column.name,
+            justify="left" if column.kind in ("text", "state") else "right",
+            min_width=LEAST.get(column.key),
+            overflow="fold",
         )
     pages = next(index for index, column in enumerate(COLUMNS) if column.key == "pages")
     rows = sorted(shown["sites"], key=lambda row: -row[pages])

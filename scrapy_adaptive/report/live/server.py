@@ -10,7 +10,6 @@ Laws
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from scrapy_adaptive.report.records import Record
-
-logger = logging.getLogger(__name__)
 
 MISSING = "the live view needs more packages: pip install scrapy-adaptive[watch]"
 
@@ -114,7 +111,6 @@ class LiveView:
             asyncio.run(self._serve())
         except Exception as error:
             self._error = error
-            logger.debug("the live view has ended", exc_info=True)
         finally:
             self._started.set()
 

@@ -83,7 +83,10 @@ class Curve {
   draw() {
     if (!this.curve) return;
     const bins = binned(this.curve, this.range.start / 1000, this.range.end / 1000);
-    const served = bins.map(({ from, to, pages }) => pages / (to - from));
+    for (const bin of bins) bin.rate = bin.pages / (bin.to - bin.from);
+    // A step is drawn up to the next instant: the last one needs its end.
+    if (bins.length) bins.push({ ...bins.at(-1), from: bins.at(-1).to });
+    const served = bins.map(({ rate }) => rate);
     const limit = bins.map((bin) => bin.limit ?? NaN);
     const [at, to] = [bins.map(({ from }) => from * 1000), bins.map((bin) => bin.to * 1000)];
     this.model("rates").data = { at, to, served, limit };

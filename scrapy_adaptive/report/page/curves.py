@@ -10,17 +10,18 @@ Laws
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from scrapy_adaptive.report import events
-from scrapy_adaptive.report.crawl import steps
+from scrapy_adaptive.report.crawl import Point, steps
 
 from .view import Curve
 
 if TYPE_CHECKING:
-    from scrapy_adaptive.report.crawl import Crawl, Point, Site
+    from scrapy_adaptive.report.crawl import Crawl, Site
     from scrapy_adaptive.report.records import EventRecord
 
 MOST_CURVES = 50
@@ -31,6 +32,9 @@ FEWEST, MOST = 240, 2_400
 """Steps of one curve."""
 
 STEP_PAGES = 8
+
+FULL = 10.0
+"""Seconds within which a site that is crawled has its first record."""
 
 MOST_TICKS = 600
 """Instants at which a curve shows refusals."""
@@ -64,7 +68,7 @@ def curves_of(crawl: Crawl, names: Sequence[str]) -> dict[str, Curve]:
 def site_curve(site: Site, crawl: Crawl, most: int = MOST) -> Curve:
     """The curve of one site, of so many steps at most."""
     pauses = pauses_of(site.events, site.until or crawl.seconds, BEGIN, events.RECOVERY)
-    return _curve(site.points, crawl.seconds, pauses, most)
+    return _curve(_from_nothing(site.points), crawl.seconds, pauses, most)
 
 
 def crawl_curve(crawl: Crawl, most: int = MOST) -> Curve:
@@ -107,7 +111,7 @@ def _curve(
         at=[_short(step.begin) for step in found],
         served=[_short(step.served_rate) for step in found],
         limit=[_bounded(rates[step.end]) for step in found],
-        refusals=_refusals(points, max(0.0, seconds / MOST_TICKS)),
+        refusals=_refusals(points, [begin for begin, _, _ in pauses], seconds / MOST_TICKS),
         pauses=[(_short(begin), _short(end), by) for begin, end, by in pauses[-MOST_TICKS:]],
         until=_short(until),
     )
@@ -120,18 +124,31 @@ def _step_seconds(points: Sequence[Point], seconds: float, most: int) -> float:
     return max(seconds / most, min(wanted, seconds / 20.0))
 
 
-def _refusals(points: Sequence[Point], apart: float) -> list[tuple[float, int]]:
-    """When and how many, those that are closer than so many seconds together."""
+def _refusals(
+    points: Sequence[Point], paused_at: Sequence[float], apart: float
+) -> list[tuple[float, int]]:
+    """When and how many, those that are closer than so many seconds together.
+
+    A point says what came since the one before; a pause that began in between says when.
+    """
     ticks: list[tuple[float, int]] = []
     for before, point in pairwise(points):
         count = point.refused - before.refused
         if count <= 0:
             continue
-        if ticks and point.at - ticks[-1][0] < apart:
+        next_pause = bisect_right(paused_at, before.at)
+        at = min([point.at, *paused_at[next_pause : next_pause + 1]])
+        if ticks and at - ticks[-1][0] < apart:
             ticks[-1] = (ticks[-1][0], ticks[-1][1] + count)
         else:
-            ticks.append((_short(point.at), count))
+            ticks.append((_short(at), count))
     return ticks
+
+
+def _from_nothing(points: Sequence[Point]) -> list[Point]:
+    """The points, from when nothing of the site was fetched."""
+    first = points[0] if points else Point(0.0)
+    return [Point(max(0.0, first.at - FULL)), *points]
 
 
 def _bounded(rate: float) -> float | None:

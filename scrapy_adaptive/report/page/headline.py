@@ -106,6 +106,9 @@ def _one(site: Site, crawl: Crawl) -> str:
     if not crawl.has_ended and site.until > crawl.seconds:
         left = units.duration(site.until - crawl.seconds)
         return f"{site.name} is paused for another {left}"
+    if site.limit and site.refused_at and not site.is_sure:
+        refused = units.rate(site.refused_at)
+        return f"{site.name} allows {pages_rate(site.limit)} at least, and less than {refused}"
     if site.limit:
         since = held_since(site)
         held = "" if since is None else f"; held since {clock(since)}"

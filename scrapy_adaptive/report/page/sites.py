@@ -84,7 +84,8 @@ def held_by(site: Site, crawl: Crawl) -> str:
     value = site.value if key == site.by else 0.0
     if found.unit is Unit.NONE or not value:
         return found.title
-    return f"{found.title}: {found.amount(value)}"
+    at_once = " at once" if found.unit is Unit.REQUESTS else ""
+    return f"{found.title}: {found.amount(value)}{at_once}"
 
 
 def clock(seconds: float) -> str:

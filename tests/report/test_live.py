@@ -1,0 +1,218 @@
+"""The live view: whom it answers, and with what."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from scrapy_adaptive.report.crawl import Crawl
+from scrapy_adaptive.report.live.feed import Feed, Watcher
+from scrapy_adaptive.report.live.guard import Guard
+from scrapy_adaptive.report.live.server import LiveView
+from scrapy_adaptive.report.records import CrawlRecord, End, EventRecord, SiteRecord
+from tests.report.journals import SITE, start
+from tests.report.views import sites
+
+NAMES = ["a.example", "<b>b.example</b>", 'c "quoted"\\\n.example']
+LOCAL = {"Host": "127.0.0.1:6600"}
+
+
+@pytest.fixture
+def view() -> Iterator[LiveView]:
+    """A live view of a crawl of three sites."""
+    live = LiveView("127.0.0.1", 0)
+    live.start()
+    live.put([start(), *sites(NAMES)])
+    yield live
+    live.stop()
+
+
+def ask(
+    view: LiveView, path: str, *, method: str = "GET", token: str = "", **headers: str
+) -> tuple[int, http.client.HTTPMessage, str]:
+    """Status, headers and text of an answer; header names are written with underscores."""
+    parts = urlsplit(view.url)
+    connection = http.client.HTTPConnection("127.0.0.1", parts.port or 0, timeout=20)
+    query = f"?token={token}" if token else ""
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, path + query, headers=sent)
+    answer = connection.getresponse()
+    text = answer.read().decode() if path != "/events" else answer.readline().decode()
+    connection.close()
+    return answer.status, answer.headers, text
+
+
+# Who is answered
+
+
+@pytest.mark.parametrize(
+    ("headers", "why"),
+    [
+        ({}, ""),
+        ({"Host": "localhost:8000"}, ""),
+        ({"Host": "[::1]:6600"}, ""),
+        ({"Origin": "http://127.0.0.1:6600"}, ""),
+        ({"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}, ""),
+        (
+            {
+                "Sec-Fetch-Site": "cross-site",
+                "Sec-Fetch-Mode": "navigate",
+                "Sec-Fetch-Dest": "document",
+            },
+            "",
+        ),
+        ({"Host": "evil.example"}, "Host"),
+        ({"Host": "127.0.0.1.evil.example:6600"}, "Host"),
+        ({"Host": ""}, "Host"),
+        ({"Host": "[::1"}, "Host"),
+        ({"Origin": "http://evil.example"}, "Origin"),
+        ({"Origin": "http://127.0.0.1:8000"}, "Origin"),
+        ({"Origin": "null"}, "Origin"),
+        ({"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, "Sec-Fetch-Site"),
+        ({"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}, "Sec-Fetch-Site"),
+        (
+            {
+                "Sec-Fetch-Site": "cross-site",
+                "Sec-Fetch-Mode": "navigate",
+                "Sec-Fetch-Dest": "iframe",
+            },
+            "Sec-Fetch-Site",
+        ),
+    ],
+)
+def test_on_loopback_the_user_is_answered_and_no_page_of_another_origin(
+    headers: dict[str, str], why: str
+) -> None:
+    """A link that the user follows is the user's; a frame, an image or a script is the page's."""
+    assert Guard("127.0.0.1").refusal({**LOCAL, **headers}, "").partition(":")[0] == why
+
+
+def test_elsewhere_the_token_is_wanted_whatever_the_host_is_called() -> None:
+    guard = Guard("0.0.0.0")
+    host = {"Host": "container:6600"}
+    assert len(guard.token) >= 32
+    assert guard.refusal(host, "").startswith("token")
+    assert guard.refusal(host, guard.token[:-1]).startswith("token")
+    assert guard.refusal(host, guard.token) == ""
+    assert guard.refusal({**host, "Authorization": f"Bearer {guard.token}"}, "") == ""
+    assert guard.refusal({**host, "Origin": "http://evil.example"}, guard.token) != ""
+
+
+def test_a_view_that_is_not_on_loopback_prints_its_token_and_asks_for_it() -> None:
+    live = LiveView("0.0.0.0", 0)
+    live.start()
+    try:
+        token = urlsplit(live.url).query.removeprefix("token=")
+        assert ask(live, "/table.json")[0] == 403
+        assert ask(live, "/table.json", token=token)[0] == 200
+    finally:
+        live.stop()
+
+
+@pytest.mark.parametrize("path", ["/", "/events", "/state.json", "/table.json", "/metrics"])
+def test_nothing_of_the_crawl_is_in_an_answer_to_another_origin(view: LiveView, path: str) -> None:
+    status, headers, text = ask(view, path, Origin="http://evil.example")
+    assert (status, "example" in text) == (403, False)
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert "Access-Control-Allow-Origin" not in headers
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_it_can_be_read_only(view: LiveView, method: str) -> None:
+    assert ask(view, "/", method=method)[0] == 405
+
+
+# What is answered
+
+
+def test_its_state_is_the_read_model(view: LiveView) -> None:
+    crawl = Crawl.from_json(json.loads(ask(view, "/state.json")[2]))
+    assert set(crawl.sites) == set(NAMES)
+    assert crawl.totals.served == 6
+
+
+def test_its_metrics_are_openmetrics_with_escaped_names(view: LiveView) -> None:
+    _, headers, text = ask(view, "/metrics")
+    assert headers["Content-Type"].startswith("application/openmetrics-text")
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    (served,) = families["scrapy_adaptive_served"].samples
+    by_site = families["scrapy_adaptive_site_served"].samples
+    assert served.value == 6
+    assert {sample.labels["site"]: sample.value for sample in by_site} == dict(
+        zip(NAMES, (1, 2, 3), strict=True)
+    )
+
+
+def test_its_page_may_ask_its_own_server_alone(view: LiveView) -> None:
+    status, headers, html = ask(view, "/")
+    assert status == 200
+    assert "connect-src 'self'" in html
+    assert headers["Content-Security-Policy"] == "frame-ancestors 'none'"
+    assert headers["Cache-Control"] == "no-store"
+
+
+def test_its_stream_begins_with_all_there_is(view: LiveView) -> None:
+    _, headers, line = ask(view, "/events")
+    change = json.loads(line.removeprefix("data: "))
+    assert headers["Content-Type"] == "text/event-stream"
+    assert [row[0] for row in change["sites"]] == NAMES[::-1]
+
+
+def test_where_the_port_is_taken_another_one_is_printed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        live = LiveView("127.0.0.1", taken.getsockname()[1])
+        live.start()
+        try:
+            assert urlsplit(live.url).port != taken.getsockname()[1]
+            assert ask(live, "/table.json")[0] == 200
+        finally:
+            live.stop()
+
+
+def test_an_address_that_is_not_this_machines_is_an_error() -> None:
+    live = LiveView("192.0.2.1", 6600)
+    with pytest.raises(OSError, match=r"192\.0\.2\.1"):
+        live.start()
+    live.stop()
+
+
+# What is sent again
+
+
+def test_a_watcher_is_sent_what_is_new_and_nothing_twice() -> None:
+    feed, watcher = Feed(), Watcher()
+    feed.put([start(), *sites(NAMES[:2]), EventRecord(1.0, "pause", SITE, 1.0)])
+    feed.refresh()
+    first = feed.change(watcher)
+    assert (len(first["sites"]), len(first["events"]), first["fresh"]) == (2, 1, True)
+
+    again = feed.change(watcher)
+    assert (again["sites"], again["events"], again["fresh"]) == ([], [], False)
+
+    feed.put([SiteRecord(60.0, NAMES[0], served=9), EventRecord(60.0, "recovery", SITE)])
+    feed.put([CrawlRecord(60.0, served=11, sites=2)])
+    feed.refresh()
+    changed = feed.change(watcher)
+    assert [row[0] for row in changed["sites"]] == [NAMES[0]]
+    assert [text for _, _, text in changed["events"]] == ["recovered"]
+
+
+def test_the_last_change_says_that_the_crawl_has_ended(view: LiveView) -> None:
+    """Stopped while a browser is fed."""
+    parts = urlsplit(view.url)
+    connection = http.client.HTTPConnection("127.0.0.1", parts.port or 0, timeout=20)
+    connection.request("GET", "/events")
+    answer = connection.getresponse()
+    answer.readline()
+    view.put([End(61.0, "finished")])
+    view.stop()
+    rest = answer.read().decode()
+    assert "ended: finished" in rest
+    assert "event: ended" in rest
+    connection.close()

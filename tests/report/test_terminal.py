@@ -1,0 +1,85 @@
+"""The table in a terminal."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from scrapy_adaptive.__main__ import main
+from scrapy_adaptive.report.live.server import LiveView
+from scrapy_adaptive.report.page.viewing import rows_of
+from scrapy_adaptive.report.terminal import drawn
+from tests.report.journals import SITE, run_of, start, write
+from tests.report.views import crawl_of, sites
+
+NAMES = [f"site-{number}.example" for number in range(30)]
+
+
+@pytest.fixture
+def view() -> Iterator[LiveView]:
+    """A live view of a crawl of some sites."""
+    live = LiveView("127.0.0.1", 0)
+    live.start()
+    live.put([start(), *sites(NAMES)])
+    yield live
+    live.stop()
+
+
+def text_of(names: list[str], most: int) -> str:
+    """What is drawn of these sites."""
+    crawl = crawl_of(sites(names))
+    shown = {"about": "", "headline": "", "sites": rows_of(crawl), "ended": True}
+    console = Console(file=io.StringIO(), width=120)
+    console.print(drawn(shown, most, 120))
+    out = console.file
+    assert isinstance(out, io.StringIO)
+    return out.getvalue()
+
+
+def test_the_busiest_sites_come_first_and_the_others_are_counted() -> None:
+    lines = text_of(NAMES, 5).splitlines()
+    assert [line.split()[0] for line in lines[3:8]] == NAMES[:-6:-1]
+    assert lines[8] == "… and 25 more sites"
+
+
+def test_a_slots_name_moves_no_cursor_and_is_no_markup() -> None:
+    text = text_of(["[red]\x1b[2J\rx[/red].example"], 5)
+    assert "[red]�[2J�x[/red].example" in text
+    assert "\x1b" not in text
+
+
+def test_a_live_crawl_is_shown_by_the_address_that_it_printed(
+    view: LiveView, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the output is no terminal, it is one table."""
+    assert main(["watch", view.url]) == 0
+    out = capsys.readouterr().out
+    assert "465 pages of 30 sites" in out
+    assert "site-29.example" in out
+
+
+def test_a_journal_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    journal = write(tmp_path / "run.jsonl", run_of(20, ends=False))
+    assert main(["watch", str(journal)]) == 0
+    assert SITE in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("where", ["http://127.0.0.1:1/", "nowhere.jsonl"])
+def test_where_no_crawl_is_one_line_says_so(where: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["watch", where])
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_without_rich_one_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "rich", None)
+    with pytest.raises(SystemExit, match="2"):
+        main(["watch", "run.jsonl"])
+    assert "pip install scrapy-adaptive[watch]" in capsys.readouterr().err
