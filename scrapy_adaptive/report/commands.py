@@ -21,6 +21,7 @@ from .page.words import COLUMNS
 from .page.writing import write_page
 from .reader import read_crawl
 from .terminal import watch
+from .why_command import ADDRESS
 
 if TYPE_CHECKING:
     from scrapy_adaptive.command_line import Commands
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 
 REPORT = "Make a page, a table or JSON of a crawl's journal, or of several workers' journals."
 WATCH = "Show a crawl in the terminal while it runs."
-
-ADDRESS = "http://127.0.0.1:6600/"
-"""Where a crawl with ADAPTIVE_WATCH is, if nothing else was set."""
 
 PAUSE = ("last_pause_at", "last_pause_seconds", "last_pause_by")
 

@@ -111,7 +111,7 @@ def test_after_the_end_a_row_says_what_held_the_site_back_for_most_of_the_time()
         [
             *served(1.0, 1, by="limit", waiting=5),
             *served(50.0, 500, by="limit"),
-            *served(55.0, 540, by="empty", waiting=0),
+            *served(55.0, 540, by="empty", waiting=0, state="idle"),
         ]
     )
     row = dict(

@@ -6,14 +6,17 @@ import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from rich.console import Console
 
 from scrapy_adaptive.__main__ import main
+from scrapy_adaptive.adapters.settings import SETTINGS
 from scrapy_adaptive.report.live.server import LiveView
 from scrapy_adaptive.report.page.viewing import rows_of
 from scrapy_adaptive.report.terminal import drawn
+from scrapy_adaptive.report.why_command import ADDRESS
 from tests.report.journals import SITE, run_of, start, write
 from tests.report.views import crawl_of, sites
 
@@ -61,6 +64,11 @@ def test_a_live_crawl_is_shown_by_the_address_that_it_printed(
     out = capsys.readouterr().out
     assert "465 pages of 30 sites" in out
     assert "site-29.example" in out
+
+
+def test_without_an_address_the_default_port_is_asked() -> None:
+    default = next(each.default for each in SETTINGS if each.name == "ADAPTIVE_WATCH_PORT")
+    assert urlsplit(ADDRESS).port == default
 
 
 def test_a_journal_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -145,4 +145,4 @@ def test_scrapy_adaptive_tells_a_mistake_as_it_was_typed() -> None:
 def test_scrapy_lists_the_command() -> None:
     """Outside of a project too."""
     done = run(sys.executable, "-m", "scrapy", "-h", stdout=subprocess.PIPE)
-    assert re.search(r"^  adaptive +Try politeness settings", done.stdout, re.MULTILINE)
+    assert re.search(r"^  adaptive +See what a crawl did", done.stdout, re.MULTILINE)

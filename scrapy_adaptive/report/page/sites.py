@@ -2,14 +2,11 @@
 
 Laws
 ----
-* While a crawl runs, a row says what holds the site back now; afterwards, what did so for most of
-  its time.
+* A row says what holds the site back now; where it has nothing left to do, what did so for longest.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.report import events, units
@@ -18,9 +15,7 @@ from scrapy_adaptive.report.reasons import Unit, reason
 from .curves import asked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scrapy_adaptive.report.crawl import Crawl, Point, Site
+    from scrapy_adaptive.report.crawl import Crawl, Site
     from scrapy_adaptive.report.records import EventRecord
 
     from .view import Row
@@ -77,11 +72,10 @@ def sure(site: Site) -> str:
 
 def held_by(site: Site, crawl: Crawl) -> str:
     """What holds it back, with the number where it is known."""
-    key = _longest(site.points) or site.by if crawl.has_ended else site.by
+    key = site.held_by(crawl.seconds)
     if not key:
         return "nothing yet"
-    found = reason(key)
-    value = site.value if key == site.by else 0.0
+    found, value = reason(key), site.values.get(key, 0.0)
     if found.unit is Unit.NONE or not value:
         return found.title
     at_once = " at once" if found.unit is Unit.REQUESTS else ""
@@ -97,15 +91,6 @@ def clock(seconds: float) -> str:
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
-
-
-def _longest(points: Sequence[Point]) -> str:
-    """The reason that held for most of the time, while anything was fetched or waited."""
-    held: Counter[str] = Counter()
-    for before, point in pairwise(points):
-        if point.by and (before.waiting or point.waiting or point.sent > before.sent):
-            held[point.by] += 1 + int(1000 * (point.at - before.at))
-    return held.most_common(1)[0][0] if held else ""
 
 
 def _last_pause(site: Site, crawl: Crawl) -> list[Any] | None:
