@@ -30,12 +30,16 @@ from docsite.hits import Hit
 from scrapy_adaptive.report import units
 from scrapy_adaptive.report.page import page
 from scrapy_adaptive.report.page.view import Curve, Tile, View
+from scrapy_adaptive.report.page.words import LEGEND
 from tests.browser.conftest import NAMES
 from tests.crawling import ROOT, Crawler
 from tests.servers.nginx import Nginx, limit_req
 from tests.spiders import UrlsSpider
 
-RATE, BURST = "10r/s", 10
+ALLOWED, BURST = 10, 10
+"""Pages a second, and at once."""
+
+LIMIT = ("what the site allows (dashed)", "As nginx is configured")
 STEP = 0.5
 """Seconds of a step of stock Scrapy's curve."""
 
@@ -44,8 +48,8 @@ REPORT, STOCK = "report", "stock"
 SHOTS: dict[str, tuple[str, dict[str, Any]]] = {
     f"{name}-{scheme}": (name, {"viewport": size, "color_scheme": scheme})
     for name, size in (
-        (REPORT, {"width": 640, "height": 720}),
-        (STOCK, {"width": 640, "height": 720}),
+        (REPORT, {"width": 640, "height": 800}),
+        (STOCK, {"width": 640, "height": 800}),
     )
     for scheme in ("light", "dark")
 } | {
@@ -58,8 +62,6 @@ SHOTS: dict[str, tuple[str, dict[str, Any]]] = {
 SHOTS["phone"] = (REPORT, {"viewport": {"width": 400, "height": 1560}, "color_scheme": "light"})
 """Names of the pictures, what is on them, and how the browser is set."""
 
-COLOURS = 128
-
 
 def crawl_both(folder: Path, pages: int) -> tuple[Path, list[Hit], list[Hit]]:
     """The add-on's report, and the hits of both sites: stock Scrapy's, and the add-on's."""
@@ -68,8 +70,8 @@ def crawl_both(folder: Path, pages: int) -> tuple[Path, list[Hit], list[Hit]]:
     (folder / "a").mkdir()
     (folder / "b").mkdir()
     with (
-        Nginx(folder / "a", limit_req(RATE, BURST), pages=pages) as a,
-        Nginx(folder / "b", limit_req(RATE, BURST), pages=pages) as b,
+        Nginx(folder / "a", limit_req(f"{ALLOWED}r/s", BURST), pages=pages) as a,
+        Nginx(folder / "b", limit_req(f"{ALLOWED}r/s", BURST), pages=pages) as b,
     ):
         stock = crawler.start(UrlsSpider, arguments={"urls": a.page_urls()}, adaptive=False)
         settings = {"ADAPTIVE_REPORT": str(report)}
@@ -104,12 +106,13 @@ def stock_view(hits: Sequence[Hit], pages: int, seconds: float) -> View:
             Tile("sites", "sites", "1", "all done", "Hosts"),
         ],
         sites=[],
+        legend={**{key: LEGEND[key] for key in ("served", "refused")}, "limit": LIMIT},
         choices=[""],
         curves={
             "": Curve(
                 at=[step * STEP for step in steps],
                 served=[served[step] / STEP for step in steps],
-                limit=[None for _ in steps],
+                limit=[ALLOWED for _ in steps],
                 refusals=[(step * STEP, refused[step]) for step in steps if refused[step]],
                 pauses=[],
                 until=seconds,
@@ -137,7 +140,10 @@ def take(pages: dict[str, Path], out: Path) -> None:
 def save(picture: bytes, path: Path) -> None:
     """In few colours: a page has no more."""
     with Image.open(io.BytesIO(picture)) as image:
-        image.convert("RGB").quantize(COLOURS).save(path, optimize=True)
+        few = image.convert("RGB").quantize(
+            256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE
+        )
+        few.save(path, optimize=True)
 
 
 def main() -> int:

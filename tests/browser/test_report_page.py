@@ -149,9 +149,9 @@ def test_it_fits_a_phone_and_has_the_readers_colours(
     )
     assert (light[0] < 200, light[1] > 600) == (scheme == "light", scheme == "light")
     assert abs(light[0] - light[1]) > 500
-    back = page.tab.evaluate("page.curve.model('figure').background_fill_color")
-    assert back == page.tab.evaluate(
-        "getComputedStyle(document.documentElement).getPropertyValue('--back').trim()"
+    line = page.tab.evaluate("page.curve.model('served-glyph').line_color.value")
+    assert line == page.tab.evaluate(
+        "getComputedStyle(document.documentElement).getPropertyValue('--served').trim()"
     )
 
 

@@ -42,8 +42,6 @@ class Curve {
   paint() {
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(`--${name}`).trim();
-    const figure = this.model("figure");
-    figure.background_fill_color = figure.border_fill_color = color("back");
     for (const name of ["x-axis", "y-axis"]) {
       const axis = this.model(name);
       axis.major_label_text_color = axis.axis_label_text_color = color("soft");
@@ -93,7 +91,7 @@ class Curve {
     const limits = limit.filter(Number.isFinite);
     const usual = [...served].sort((a, b) => a - b)[Math.floor(0.98 * (served.length - 1))] || 0;
     const [peak, least] = [Math.max(0, ...served), Math.max(usual, ...limits)];
-    const top = 1.12 * (peak > 2 * least ? least : Math.max(peak, least)) || 1;
+    const top = 1.12 * (peak > 4 * least ? least : Math.max(peak, least)) || 1;
     const rates = this.model("rate");
     [rates.start, rates.end] = [-STRIP * top, top];
   }

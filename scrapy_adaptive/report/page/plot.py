@@ -83,6 +83,9 @@ def _figure() -> figure:
         toolbar_location=None,
         x_range=Range1d(start=0, end=1000, name="time", min_interval=2000),
         y_range=Range1d(start=0, end=1, name="rate"),
+        # What is behind the page shows through, light or dark.
+        background_fill_color=None,
+        border_fill_color=None,
         outline_line_color=None,
         min_border_left=44,
     )
