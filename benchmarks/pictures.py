@@ -55,7 +55,7 @@ SHOTS: dict[str, tuple[str, dict[str, Any]]] = {
 } | {
     f"wide-{scheme}": (
         REPORT,
-        {"viewport": {"width": 1100, "height": 1080}, "color_scheme": scheme},
+        {"viewport": {"width": 1280, "height": 1040}, "color_scheme": scheme},
     )
     for scheme in ("light", "dark")
 }
@@ -141,7 +141,7 @@ def save(picture: bytes, path: Path) -> None:
     """In few colours: a page has no more."""
     with Image.open(io.BytesIO(picture)) as image:
         few = image.convert("RGB").quantize(
-            256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE
+            256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
         )
         few.save(path, optimize=True)
 

@@ -188,7 +188,7 @@ def test_an_address_that_is_not_this_machines_is_an_error() -> None:
 def test_a_watcher_is_sent_what_is_new_and_nothing_twice() -> None:
     feed, watcher = Feed(), Watcher()
     feed.put([start(), *sites(NAMES[:2]), EventRecord(1.0, "pause", SITE, 1.0)])
-    feed.refresh()
+    feed.refresh(must=True)
     first = feed.change(watcher)
     assert (len(first["sites"]), len(first["events"]), first["fresh"]) == (2, 1, True)
 
@@ -197,10 +197,21 @@ def test_a_watcher_is_sent_what_is_new_and_nothing_twice() -> None:
 
     feed.put([SiteRecord(60.0, NAMES[0], served=9), EventRecord(60.0, "recovery", SITE)])
     feed.put([CrawlRecord(60.0, served=11, sites=2)])
-    feed.refresh()
+    feed.refresh(must=True)
     changed = feed.change(watcher)
     assert [row[0] for row in changed["sites"]] == [NAMES[0]]
     assert [text for _, _, text in changed["events"]] == ["recovered"]
+
+
+def test_a_crawl_that_takes_long_to_look_at_is_not_looked_at_each_time() -> None:
+    """Ten requests in a row look once."""
+    feed = Feed()
+    feed.put([start(), *sites([f"site-{number}.example" for number in range(3_000)])])
+    seen = set()
+    for _ in range(10):
+        feed.refresh()
+        seen.add(id(feed.rows))
+    assert len(seen) == 1
 
 
 def test_the_last_change_says_that_the_crawl_has_ended(view: LiveView) -> None:

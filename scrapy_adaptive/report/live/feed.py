@@ -4,10 +4,13 @@ Laws
 ----
 * `put` may be called from any thread and never waits; all else belongs to the server's thread.
 * A watcher is not sent again what it has: rows that are the same, events of before.
+* To look at the crawl as a whole takes a `SHARE` of a processor core at most, however many sites
+  there are and whoever asks.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 
     from scrapy_adaptive.report.page.view import Row
     from scrapy_adaptive.report.records import EventRecord, Record
+
+
+SHARE = 0.05
 
 
 @dataclass(slots=True)
@@ -47,6 +53,7 @@ class Feed:
         self.rows: list[Row] = []
         self._waiting: deque[Record] = deque()
         self._builder = Builder()
+        self._good_until = 0.0
 
     def put(self, records: Iterable[Record]) -> None:
         """Some records more, from any thread."""
@@ -57,11 +64,20 @@ class Feed:
         while self._waiting:
             self._builder.add(self._waiting.popleft())
 
-    def refresh(self) -> None:
-        """See the crawl as it is now."""
+    def refresh(self, *, must: bool = False) -> None:
+        """See the crawl as it is now; as it was a moment ago, where to look takes long.
+
+        Args:
+            must: look in any case.
+        """
+        now = time.monotonic()
+        if now < self._good_until and not must:
+            return
+        began = time.thread_time()
         self.drain()
         self.crawl = self._builder.crawl()
         self.rows = rows_of(self.crawl)
+        self._good_until = now + (time.thread_time() - began) / SHARE
 
     def blank(self) -> View:
         """The view of a page that will be fed."""

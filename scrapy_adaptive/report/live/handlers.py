@@ -69,7 +69,7 @@ class Handlers:
     def publish(self, *, is_over: bool = False) -> None:
         """Send every browser what has changed; where the crawl is over, for the last time."""
         self._is_over = is_over
-        self._feed.refresh()
+        self._feed.refresh(must=is_over)
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -3,8 +3,6 @@
 Laws
 ----
 * The crawl's thread only starts it, hands it records, and stops it.
-* While somebody looks, it spends a `SHARE` of its time at most on what it sends: it sends less
-  often where that is much.
 """
 
 from __future__ import annotations
@@ -31,8 +29,6 @@ MISSING = "the live view needs more packages: pip install scrapy-adaptive[watch]
 
 INTERVAL = 1.0
 """Seconds between two changes that a browser is sent."""
-
-SHARE = 0.05
 
 POLL = 0.05
 """Seconds within which the end of the crawl is noticed."""
@@ -145,11 +141,10 @@ class LiveView:
     async def _follow(self) -> None:
         """Keep up with the crawl; look at the whole of it only while somebody does."""
         while not self._stopping.is_set():
-            began = time.thread_time()
             self._feed.drain()
             if self._handlers.stream_count:
                 self._handlers.publish()
-            await self._sleep(max(INTERVAL, (time.thread_time() - began) / SHARE))
+            await self._sleep(INTERVAL)
         self._handlers.publish(is_over=True)
         ends_at = time.monotonic() + INTERVAL
         while self._handlers.stream_count and time.monotonic() < ends_at:
