@@ -10,8 +10,6 @@ from scrapy_adaptive.report.page import page
 from scrapy_adaptive.report.page.viewing import view_of
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
     from scrapy_adaptive.report.crawl import Crawl
 
 PATIENCE = 60_000
@@ -22,16 +20,17 @@ class Opened:
     """A page that is open and has drawn itself.
 
     Args:
+        browser: Playwright's.
         options: width and height in pixels; more are those of a browser's context.
     """
 
     def __init__(
-        self, browser: Browser, url: str, width: int = 1280, height: int = 900, **options: Any
+        self, browser: Any, url: str, width: int = 1280, height: int = 900, **options: Any
     ) -> None:
         self.errors: list[str] = []
         self.requests: list[str] = []
         size = {"width": width, "height": height}
-        self._context = browser.new_context(viewport=size, **options)  # type: ignore[arg-type]
+        self._context = browser.new_context(viewport=size, **options)
         self.tab: Any = self._context.new_page()
         self.tab.set_default_timeout(PATIENCE)
         self.tab.on("console", self._on_message)

@@ -17,6 +17,7 @@ from scrapy_adaptive.report.page.headline import headline, tiles
 from scrapy_adaptive.report.page.sites import row_of
 from scrapy_adaptive.report.page.viewing import view_of
 from scrapy_adaptive.report.page.words import COLUMNS
+from scrapy_adaptive.report.reasons import REASONS
 from scrapy_adaptive.report.records import CrawlRecord, EventRecord, Record, SiteRecord
 from tests.report.journals import SITE, run_of, start, write
 from tests.report.views import crawl_of, day, sites
@@ -118,6 +119,14 @@ def test_after_the_end_a_row_says_what_held_the_site_back_for_most_of_the_time()
         zip((column.key for column in COLUMNS), row_of(crawl.sites[SITE], crawl), strict=True)
     )
     assert (row["held_by"], row["state"]) == ("learned limit", "done")
+
+
+@pytest.mark.parametrize("key", REASONS)
+def test_a_row_names_what_holds_the_site_back_now(key: str) -> None:
+    """In the word of the one registry."""
+    crawl = crawl_of(served(60.0, 60, by=key, value=2.0, state="crawling"), ends=False)
+    row = dict(zip((each.key for each in COLUMNS), row_of(crawl.sites[SITE], crawl), strict=True))
+    assert row["held_by"].partition(":")[0] == REASONS[key].title
 
 
 def test_the_page_is_one_file_that_asks_nobody() -> None:

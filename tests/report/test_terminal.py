@@ -66,6 +66,11 @@ def test_a_live_crawl_is_shown_by_the_address_that_it_printed(
     assert "site-29.example" in out
 
 
+def test_a_live_crawl_says_why(view: LiveView, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "site-29.example", view.url]) == 0
+    assert "site-29.example" in capsys.readouterr().out
+
+
 def test_without_an_address_the_default_port_is_asked() -> None:
     default = next(each.default for each in SETTINGS if each.name == "ADAPTIVE_WATCH_PORT")
     assert urlsplit(ADDRESS).port == default
