@@ -23,6 +23,13 @@ def test_a_crawl_is_told_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "refused, hits" in out
 
 
+def test_a_file_of_html_is_the_page_that_shows_real_crawls(tmp_path: Path) -> None:
+    assert main([*SHORT, "--plot", str(tmp_path / "crawl.html")]) == 0
+    html = (tmp_path / "crawl.html").read_text()
+    assert "limit of the model (dashed)" in html
+    assert "bucket:10/5: 9" in html
+
+
 @pytest.mark.parametrize("network", ["constant", "jittered", "heavy-tailed"])
 def test_the_same_seed_tells_the_same(network: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = []
