@@ -150,15 +150,15 @@ def _draw_rates(plot: figure) -> None:
     limit = Step(
         x="at", y="limit", mode="after", line_width=1.6, line_dash=[6, 4], name="limit-glyph"
     )
-    plot.add_glyph(source, area)
-    line = plot.add_glyph(source, served)
+    steps = plot.add_glyph(source, area)
+    plot.add_glyph(source, served)
     plot.add_glyph(source, limit)
     tips = (
         ("at", "@at{%H:%M:%S}"),
         ("served", "@served{0.[00]}/s"),
         ("pace limit", "@limit{0.[00]}/s"),
     )
-    _hover(plot, line, *tips, mode="vline", line_policy="prev", formatters={"@at": "datetime"})
+    _hover(plot, steps, *tips, mode="vline", formatters={"@at": "datetime"})
 
 
 def _draw_refusals(plot: figure) -> None:
