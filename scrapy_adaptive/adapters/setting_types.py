@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,9 +65,9 @@ def port(value: Any) -> int:
 
 def address(value: Any) -> str:
     """Reads an address, or the name of one."""
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str) or not re.fullmatch(r"[\w.:%-]+", value):
         raise ValueError(value)
-    return value.strip()
+    return value
 
 
 def concurrency(value: Any) -> float:

@@ -95,6 +95,28 @@ BAD: dict[str, Cases] = {
         INFINITE: (math.inf,),
         RANGE: ("/no/such/folder/run.jsonl", "/"),
     },
+    "ADAPTIVE_REPORT": {
+        TYPE: (3, ["report.html"], True),
+        NEGATIVE: (-1,),
+        NAN: (math.nan,),
+        INFINITE: (math.inf,),
+        RANGE: ("/no/such/folder/report.html", "/"),
+    },
+    "ADAPTIVE_WATCH": SWITCH,
+    "ADAPTIVE_WATCH_ADDRESS": {
+        TYPE: (3, ["127.0.0.1"], True),
+        NEGATIVE: (-1,),
+        NAN: (math.nan,),
+        INFINITE: (math.inf,),
+        RANGE: ("no address", "http://127.0.0.1", ""),
+    },
+    "ADAPTIVE_WATCH_PORT": {
+        TYPE: ("many", [6600], True, 66.5),
+        NEGATIVE: (-1,),
+        NAN: (math.nan,),
+        INFINITE: (math.inf,),
+        RANGE: (65_536,),
+    },
     "ADAPTIVE_BACKOFF_RATIO": {**NUMBER, RANGE: (0, 1, 1.5)},
     "ADAPTIVE_MAX_REFUSALS": WHOLE,
     "ADAPTIVE_CLASSIFIER": FUNCTION,
@@ -131,8 +153,14 @@ def on_command_line(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-PATHS = ("ADAPTIVE_STATE_FILE", "ADAPTIVE_JOURNAL")
-"""Settings for which any word of a command line is a path: it must lead to no folder."""
+PATHS = (
+    "ADAPTIVE_STATE_FILE",
+    "ADAPTIVE_JOURNAL",
+    "ADAPTIVE_REPORT",
+    "ADAPTIVE_WATCH_ADDRESS",
+)
+"""Settings for which most words of a command line are a path, or a name: one out of range is not.
+"""
 
 
 def one_of_each(bad: dict[str, Cases]) -> dict[tuple[str, str], str]:
