@@ -288,10 +288,9 @@ class Governor:
             if not crawl_wide.is_refuted():
                 return self._acquit(permit, slot, answer, now)
             crawl_wide.end(self._slots)
-        is_news = refused and slot.is_news(permit)
-        begins = is_news and crawl_wide.is_met_first(slot, permit, now)
+        is_news = slot.is_news(permit) if refused else answer.outcome is Outcome.ACCEPTED
         decision = self._tell(permit, slot, answer, now)
-        if begins:
+        if is_news and crawl_wide.is_met_first(slot, permit, now, served=not refused):
             counts.global_trips += 1
             crawl_wide.begin(self._slots, now)
         self.is_stopped(now)

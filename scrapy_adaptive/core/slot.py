@@ -127,6 +127,11 @@ class Slot:
         """Most sends a second: one each `delay`; infinity without a delay."""
         return self.pace.rate
 
+    @property
+    def is_at_ease(self) -> bool:
+        """Whether no refusal is being dealt with."""
+        return self.phase is Phase.CLOSED and self._recheck_at is None and self._recheck is None
+
     def is_idle(self, now: float) -> bool:
         """Whether it may be forgotten: nothing in flight, promised, owed or paused.
 
@@ -378,6 +383,17 @@ class Slot:
         """Go on with what refusals had taught."""
         self.ceiling, self._silence = taught
         self.pace.take_up(self.ceiling)
+
+    def lend(self, ceiling: Ceiling) -> Ceiling:
+        """Go by another ceiling from here; returns the one it had, for `give_back`."""
+        lent, self.ceiling = self.ceiling, ceiling
+        self.pace.take_up(ceiling)
+        return lent
+
+    def give_back(self, ceiling: Ceiling) -> None:
+        """Go by that ceiling again: what refused the other one is no news to it."""
+        self.lend(ceiling)
+        self._excused |= self.phase is not Phase.CLOSED
 
     def forgive_failures(self, now: float) -> None:
         """The failures of late were the crawler's own line's: nothing is learned from them."""
