@@ -36,7 +36,8 @@ bench: $(VENV)/.test $(VENV)/.bench
 	for it in overhead queue_cost starvation "step --out benchmarks/results" \
 		"simulation --out benchmarks/results" "worst_seed --out benchmarks/results" \
 		"queueing --out benchmarks/results" "sweep --out benchmarks/results" \
-		"ablation --out benchmarks/results" "beside_stock --out benchmarks/results" \
+		"ablation --out benchmarks/results" "shared_limit --out benchmarks/results" \
+		"beside_stock --out benchmarks/results" \
 		"crawls/run --minutes 10 --out benchmarks/crawls/results"; do \
 		set -- $$it; name=benchmarks/$$1.py; shift; echo "$$name $$*"; \
 		$(BIN)/python $$name "$$@" || failed="$$failed $$name"; \

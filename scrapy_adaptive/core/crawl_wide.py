@@ -10,7 +10,7 @@ Laws
   learned is put aside. A refusal is then the whole crawl's, but where a slot alone was too fast, or
   it alone is refused again and again.
 * A common limit that is refuted ends: the slots get back what they had learned. It is refuted where
-  the whole crawl was served well above the rate at which it is refused, and where as much is
+  the whole crawl was refused again and again well below what it was served, and where as much is
   refused as before.
 """
 
@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .breaker.breaker import Phase
-from .breaker.crawl_tally import FALLEN, Tally
+from .breaker.crawl_tally import FALLEN, FALLS, Tally
 from .breaker.shared_limit import SharedLimit
 from .classes import DOUBT, Classes
 from .facts import Answer, Reason
@@ -63,6 +63,8 @@ class CrawlWide:
         self, *, slots: int, window: float, cooldown: float, make: Callable[[Limits], Ceiling]
     ) -> None:
         self.slot: Slot | None = None
+        self.causes: tuple[str, ...] = ()
+        """The slots that showed the limit."""
         self._least = slots
         self._window = window
         self._cooldown = cooldown
@@ -70,6 +72,8 @@ class CrawlWide:
         self._count = 0
         self._starts = SharedLimit(make)
         self._looked_at = -NEVER
+        self._falls = 0
+        """Refusals well below the best rate of the whole crawl."""
         self._answers: deque[tuple[float, str, bool]] = deque()
         self._tally = Tally()
         self._classes = Classes()
@@ -132,14 +136,21 @@ class CrawlWide:
         if served and self.slot is not None:
             self._classes.on_accepted(key)
 
-    def is_met_first(self, slot: Slot, permit: Permit, now: float, *, served: bool) -> bool:
-        """What an answer says, while there is no common limit; whether it shows one."""
+    def is_met_first(self, slot: Slot, permit: Permit, now: float) -> bool:
+        """Weigh a refusal of a slot, while there is no common limit; whether it shows one."""
+        if self.slot is not None or self._least < 2 or permit.host is not None:
+            return False
+        self._starts.on_refused(slot, permit, now)
+        return not self._count and self._is_everywhere
+
+    def is_found_out(self, slot: Slot, permit: Permit, now: float, *, served: bool) -> bool:
+        """Look at the tests, once a slot was told of an answer; whether they show one."""
         if self.slot is not None or self._least < 2 or permit.host is not None:
             return False
         starts = self._starts
         if not served:
-            starts.on_refused(slot, permit, now)
-            return not self._count and self._is_everywhere
+            starts.end_test_of(slot)
+            return False
         starts.on_served(slot, permit, now)
         may_test = starts.may_test(slot, now)
         if not (may_test or starts.is_shown) or now < self._looked_at + EACH:
@@ -170,12 +181,14 @@ class CrawlWide:
         """The limit is a common one: pause, and learn its rate."""
         limits = replace(_UNBOUND, start_delay=1.0 / self._tally.rate(now))
         self._count += 1
+        self.causes = tuple(sorted(self._starts.refused(self._lately)))
         self._starts.end_test()
         self.slot = Slot(f"{KEY} {self._count}", limits, self._make(limits), now, drain=DRAIN)
         self.slot.pace.latency_delay = 0.0
         self.slot.pause_for(now, self._cooldown)
         self._classes = Classes()
         self._tally.begin_trial()
+        self._falls = 0
         self._saved = {slot.key: slot.begin_anew(self._make(slot.limits), now) for slot in slots}
 
     def is_met(self, slot: Slot, key: str, permit: Permit) -> bool:
@@ -194,12 +207,14 @@ class CrawlWide:
             return False
         return self._classes.on_epoch(key) >= DOUBT
 
-    def is_refuted(self) -> bool:
-        """Whether there is no common limit after all."""
-        slot = self.slot
-        return slot is not None and (
-            self._tally.is_in_vain or slot.rate < FALLEN * self._tally.best_rate
-        )
+    def is_refuted(self, permit: Permit) -> bool:
+        """Whether there is no common limit after all, now that this request met it."""
+        slot, mine = self.slot, self._of(permit)
+        if slot is None:
+            return False
+        if mine is not None and not mine.probe and slot.is_news(mine):
+            self._falls += slot.rate < FALLEN * self._tally.best_rate
+        return self._tally.is_in_vain or self._falls >= FALLS
 
     def end(self, slots: Slots) -> None:
         """There is no common limit: the slots get back what they had learned."""

@@ -285,12 +285,15 @@ class Governor:
         if answer.outcome is not Outcome.FAILED:
             crawl_wide.on_answer(host, now, served=not refused)
         if refused and crawl_wide.is_met(slot, host, permit):
-            if not crawl_wide.is_refuted():
+            if not crawl_wide.is_refuted(permit):
                 return self._acquit(permit, slot, answer, now)
             crawl_wide.end(self._slots)
-        is_news = slot.is_news(permit) if refused else answer.outcome is Outcome.ACCEPTED
+        is_news = refused and slot.is_news(permit)
+        begins = is_news and crawl_wide.is_met_first(slot, permit, now)
         decision = self._tell(permit, slot, answer, now)
-        if is_news and crawl_wide.is_met_first(slot, permit, now, served=not refused):
+        if answer.outcome is not Outcome.FAILED:
+            begins |= crawl_wide.is_found_out(slot, permit, now, served=not refused)
+        if begins:
             counts.global_trips += 1
             crawl_wide.begin(self._slots, now)
         self.is_stopped(now)
@@ -348,7 +351,11 @@ class Governor:
     @property
     def stop_causes(self) -> tuple[str, ...]:
         """Slots whose trouble stopped the whole crawl last."""
-        return self._uplink.failing if self._uplink.is_down else self._global_breaker.causes
+        if self._uplink.is_down:
+            return self._uplink.failing
+        return (
+            self._crawl_wide.causes if self._crawl_wide.is_paused else self._global_breaker.causes
+        )
 
     @property
     def is_uplink_down(self) -> bool:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import math
 
 FALLEN = 0.8
-"""Share of the best rate at which the whole crawl was served, under which a shared limit that was
-learned is none."""
+"""Share of the best rate at which the whole crawl was served, under which a refusal speaks against
+a shared limit."""
+
+FALLS = 4
+"""Such refusals that refute it."""
 
 IN_VAIN = 0.03
 """Share of refused requests above which a shared limit explains nothing."""

@@ -120,7 +120,7 @@ class SharedLimit:
         if start is not None:
             if start.is_refuted(permit.sent_at):
                 self._refuted.add(key)
-                self._end_test_of(slot)
+                self.end_test_of(slot)
         elif slot.accepted_count <= YOUNG:
             self._sent.setdefault(key, []).append(permit.sent_at)
         else:
@@ -135,7 +135,6 @@ class SharedLimit:
         if is_start and slot.key not in self._starts and len(self._starts) < MOST:
             self._starts[slot.key] = _Start(sent, permit.sent_at)
         self._refused_at = now
-        self._end_test_of(slot)
 
     def may_test(self, slot: Slot, now: float) -> bool:
         """Whether this host may start again, to find out."""
@@ -156,6 +155,7 @@ class SharedLimit:
             self._slot.give_back(self._lent)
         self._slot = self._lent = None
 
-    def _end_test_of(self, slot: Slot) -> None:
+    def end_test_of(self, slot: Slot) -> None:
+        """This host is under test no longer, if it was."""
         if slot is self._slot:
             self.end_test()
