@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-JOBS ?= 4
+# More tests at a time than processors: most of them wait for crawls.
+JOBS ?= 8
 
 .PHONY: demo test test-scrapy lint types contracts docs bench clean
 
@@ -14,7 +15,7 @@ test: lint types contracts
 
 # Scrapy's own tests, from its source distribution, with the add-on switched on.
 test-scrapy: $(VENV)/.test $(VENV)/.test-scrapy
-	$(BIN)/python -m tests.scrapys_own.run --jobs $(JOBS)
+	$(BIN)/python -m tests.scrapys_own.run --jobs 4
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check
