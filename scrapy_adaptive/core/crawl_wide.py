@@ -143,14 +143,11 @@ class CrawlWide:
         self._starts.on_refused(slot, permit, now)
         return not self._count and self._is_everywhere
 
-    def is_found_out(self, slot: Slot, permit: Permit, now: float, *, served: bool) -> bool:
-        """Look at the tests, once a slot was told of an answer; whether they show one."""
+    def is_found_out(self, slot: Slot, permit: Permit, now: float) -> bool:
+        """A slot was served: look at the tests; whether they show a common limit."""
         if self.slot is not None or self._least < 2 or permit.host is not None:
             return False
         starts = self._starts
-        if not served:
-            starts.end_test_of(slot)
-            return False
         starts.on_served(slot, permit, now)
         may_test = starts.may_test(slot, now)
         if not (may_test or starts.is_shown) or now < self._looked_at + EACH:

@@ -300,8 +300,8 @@ class Governor:
         is_news = refused and slot.is_news(permit)
         begins = is_news and crawl_wide.is_met_first(slot, permit, now)
         decision = self._tell(permit, slot, answer, now)
-        if answer.outcome is not Outcome.FAILED:
-            begins |= crawl_wide.is_found_out(slot, permit, now, served=not refused)
+        if answer.outcome is Outcome.ACCEPTED:
+            begins |= crawl_wide.is_found_out(slot, permit, now)
         if begins:
             counts.global_trips += 1
             crawl_wide.begin(self._slots, now)

@@ -384,16 +384,11 @@ class Slot:
         self.ceiling, self._silence = taught
         self.pace.take_up(self.ceiling)
 
-    def lend(self, ceiling: Ceiling) -> Ceiling:
-        """Go by another ceiling from here; returns the one it had, for `give_back`."""
-        lent, self.ceiling = self.ceiling, ceiling
+    def swap(self, ceiling: Ceiling) -> Ceiling:
+        """Go by another ceiling from here; returns the one it had."""
+        other, self.ceiling = self.ceiling, ceiling
         self.pace.take_up(ceiling)
-        return lent
-
-    def give_back(self, ceiling: Ceiling) -> None:
-        """Go by that ceiling again: what refused the other one is no news to it."""
-        self.lend(ceiling)
-        self._excused |= self.phase is not Phase.CLOSED
+        return other
 
     def forgive_failures(self, now: float) -> None:
         """The failures of late were the crawler's own line's: nothing is learned from them."""

@@ -148,8 +148,12 @@ class Observer(RuleBasedStateMachine):
         self.seen[key] = Seen(left_at=seen.left_at)
 
     def check_kept(self, made: set[str]) -> None:
-        """Beyond the most, only what must not be forgotten is left beside the slot just made."""
-        if made and len(self.governor) > self.max_slots:
+        """Beyond the most, only what must not be forgotten is left beside the slot just made.
+
+        A shared limit that begins in the same step ends pauses, which were there when it was made.
+        """
+        self.shares_limit |= self.governor.stopped_by(self.now) is Reason.CRAWL_WIDE
+        if not self.shares_limit and made and len(self.governor) > self.max_slots:
             kept = [slot for slot in self.governor if slot.key not in made]
             assert not any(slot.is_idle(self.looked_at) for slot in kept)
 

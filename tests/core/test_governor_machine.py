@@ -145,6 +145,7 @@ class Crawl(Observer):
             seen.epoch_at, seen.excusable = self.now, False
         else:
             seen.excusable |= decision.event is Event.BROKEN
+            seen.excusable |= decision.event is Event.LATE and not seen.paused
             seen.excusable |= seen.paused and decision.event is Event.LONE_FAILURE
             thinks = not self.cuts_at_once and decision.event in THINKS
             assert slot.ceiling.rate >= rate or thinks

@@ -103,6 +103,8 @@ class SharedLimit:
         """The host that has started again."""
         self._lent: Ceiling | None = None
         """What it had learned before."""
+        self._is_over = False
+        """Whether it is known what became of it; it gets that back once it is at ease."""
         self._since = self._refused_at = -NEVER
 
     @property
@@ -120,13 +122,15 @@ class SharedLimit:
         if start is not None:
             if start.is_refuted(permit.sent_at):
                 self._refuted.add(key)
-                self.end_test_of(slot)
+                self._is_over |= slot is self._slot
         elif slot.accepted_count <= YOUNG:
             self._sent.setdefault(key, []).append(permit.sent_at)
         else:
             self._sent.pop(key, None)
-        if self._slot is not None and now > self._since + LONGEST:
-            self.end_test()
+        if self._slot is not None:
+            self._is_over |= now > self._since + LONGEST
+            if self._is_over and self._slot.is_at_ease:
+                self.end_test()
 
     def on_refused(self, slot: Slot, permit: Permit, now: float) -> None:
         """A request was refused."""
@@ -135,6 +139,7 @@ class SharedLimit:
         if is_start and slot.key not in self._starts and len(self._starts) < MOST:
             self._starts[slot.key] = _Start(sent, permit.sent_at)
         self._refused_at = now
+        self._is_over |= slot is self._slot
 
     def may_test(self, slot: Slot, now: float) -> bool:
         """Whether this host may start again, to find out."""
@@ -147,15 +152,10 @@ class SharedLimit:
         """This host starts again."""
         self._tested.add(slot.key)
         self._slot, self._since = slot, now
-        self._lent = slot.lend(self._make(slot.limits))
+        self._lent, self._is_over = slot.swap(self._make(slot.limits)), False
 
     def end_test(self) -> None:
         """The host that has started again gets back what it had learned."""
         if self._slot is not None and self._lent is not None:
-            self._slot.give_back(self._lent)
+            self._slot.swap(self._lent)
         self._slot = self._lent = None
-
-    def end_test_of(self, slot: Slot) -> None:
-        """This host is under test no longer, if it was."""
-        if slot is self._slot:
-            self.end_test()
