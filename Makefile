@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-JOBS ?= 4
+# More tests at a time than processors: most of them wait for crawls.
+JOBS ?= 8
 
 .PHONY: demo test soak test-scrapy lint types contracts docs bench clean
 
@@ -18,7 +19,7 @@ soak: $(VENV)/.test
 
 # Scrapy's own tests, from its source distribution, with the add-on switched on.
 test-scrapy: $(VENV)/.test $(VENV)/.test-scrapy
-	$(BIN)/python -m tests.scrapys_own.run --jobs $(JOBS)
+	$(BIN)/python -m tests.scrapys_own.run --jobs 4
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check
@@ -40,7 +41,8 @@ bench: $(VENV)/.test $(VENV)/.bench
 	for it in overhead queue_cost journal_size journal_cost starvation "step --out benchmarks/results" \
 		"simulation --out benchmarks/results" "worst_seed --out benchmarks/results" \
 		"queueing --out benchmarks/results" "sweep --out benchmarks/results" \
-		"ablation --out benchmarks/results" "beside_stock --out benchmarks/results" \
+		"ablation --out benchmarks/results" "shared_limit --out benchmarks/results" \
+		"beside_stock --out benchmarks/results" \
 		"crawls/run --minutes 10 --out benchmarks/crawls/results"; do \
 		set -- $$it; name=benchmarks/$$1.py; shift; echo "$$name $$*"; \
 		$(BIN)/python $$name "$$@" || failed="$$failed $$name"; \

@@ -5,11 +5,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
-from tests.crawling import Crawler
+from tests.crawling import ROOT, Crawler
 from tests.servers.nginx import Nginx
 from tests.servers.origin import Origin
 
@@ -41,23 +42,36 @@ def crawl(tmp_path: Path) -> Iterator[Crawler]:
 collect_ignore = ["scrapys_own"]
 """Plugins for Scrapy's own tests: to import them is to switch the add-on on in every crawler."""
 
-LONG = (
+LONGEST = (
     "test_broken_page.py",
-    "test_limits.py",
+    "test_moved_jobs.py",
     "test_endpoint.py",
-    "test_several_slots.py",
-    "test_counts.py",
-    "test_spider_idle.py",
+    "test_limits.py",
+    "test_stale_copies.py",
+    "test_commands.py",
+    "test_starvation.py",
+    "test_jobs.py",
 )
-"""Crawls that wait for most of their time: they begin first, beside those that compute."""
+"""Their crawls wait longest, and begin first: what is begun last is what the others wait for."""
+
+WAITING = ("acceptance", "adapters", "sample")
+"""Folders whose tests wait for servers and crawls most of their time; the others compute."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread the long crawls over the beginnings of four workers' shares."""
-    waiting = [item for item in items if item.path.name in LONG]
-    others = [item for item in items if item.path.name not in LONG]
-    shares = []
-    for worker in range(4):
-        size = -(-len(others) // 4)
-        shares += waiting[worker::4] + others[worker * size : (worker + 1) * size]
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order the tests for as many workers as there are, each of which begins with a share of them.
+
+    Half of the workers begin with those that wait, and half with those that compute, so that the
+    processors are used all the while. Of those that compute, neighbours stay together: they share
+    what they have computed.
+    """
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    waits = [item for item in items if set(item.path.relative_to(ROOT).parts) & set(WAITING)]
+    computes = [item for item in items if item not in set(waits)]
+    waits.sort(key=lambda item: item.path.name not in LONGEST)
+    size = -(-len(computes) // workers)
+    shares: list[pytest.Item] = []
+    for worker in range(workers):
+        share = [waits[worker::workers], computes[worker * size : (worker + 1) * size]]
+        shares += chain(*(share if worker % 2 else reversed(share)))
     items[:] = shares

@@ -7,6 +7,7 @@ Laws
 ----
 * No reactor is there before the fork: which one is installed is the crawl's own business.
 * A fork has signals, folder and standard streams as a new process would.
+* A folder with `command.json` asks for the `scrapy` command, one with `job.pickle` for a crawl.
 * Whoever reads the end of its standard input has no tests left to serve, and ends.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import json
 import os
 import selectors
 import signal
@@ -28,6 +30,9 @@ from tests.run_crawl import main as run_crawl
 
 PRELOADED = ("aiohttp", "hypothesis", "pytest", "scrapy_adaptive", "tests.servers.nginx")
 """What most crawls import, beside what Scrapy's default settings name."""
+
+COMMAND = "command.json"
+"""Arguments of `scrapy`, its folder, and seconds after which it ends itself."""
 
 
 @dataclass
@@ -148,6 +153,22 @@ def preload() -> None:
     assert "twisted.internet.reactor" not in sys.modules
 
 
+def run_command(command: Path) -> int:
+    """Run the script `scrapy` from the folder of its project."""
+    from scrapy.cmdline import execute
+
+    asked = json.loads(command.read_text(encoding="utf-8"))
+    signal.alarm(asked["timeout"])
+    os.chdir(asked["folder"])
+    os.environ.pop("SCRAPY_SETTINGS_MODULE", None)
+    os.environ["BROWSER"] = "true"
+    sys.path.insert(0, asked["folder"])
+    sys.argv = ["scrapy", *asked["arguments"]]
+    sys.orig_argv = [sys.executable, *sys.argv]
+    execute()
+    return 0
+
+
 def say(*numbers: int) -> None:
     """One line to the tests: a process has begun, or ended with that code."""
     os.write(1, f"{' '.join(map(str, numbers))}\n".encode())
@@ -218,7 +239,8 @@ def main() -> int:
     if folder is None:
         return 0
     os.close(wakeup)
-    return run_crawl(folder)
+    command = folder / COMMAND
+    return run_command(command) if command.exists() else run_crawl(folder)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.beside.scenario import Arena, Job, numbered, scenario
-from tests.servers.origin import Answer, Visit, answers, refusal
+from benchmarks.beside.spiders import LateSpider
+from tests.servers.origin import HALF_A_WORD, Answer, Visit, answers, refusal
 
 GOOD = answers({})
 MEET = {"RETRY_HTTP_CODES": [500, 502, 503, 504, 522, 524, 408, 429]}
@@ -36,7 +37,7 @@ def dying_hosts(arena: Arena) -> Job:
 
     def handler(visit: Visit) -> Answer:
         seen[visit.host] = seen.get(visit.host, 0) + 1
-        return Answer(drop=seen[visit.host] > 15)
+        return Answer(drop=seen[visit.host] > 15, drop_after=HALF_A_WORD)
 
     good = arena.site(GOOD, block=2)
     return Job(numbered(arena.site(handler, 6), 20) + numbered(good, 100))
@@ -122,7 +123,7 @@ def stale_copies(arena: Arena) -> Job:
 
 @scenario("100 cached pages of a host that is paused for 15 s", timed="/page/", refuses=True)
 def cached_pages_of_a_paused_host(arena: Arena) -> Job:
-    """A page that is not asked of the site need not wait for it."""
+    """A page that is not asked of the site need not wait for it: they come a second later."""
 
     def handler(visit: Visit) -> Answer:
         paused = visit.path.startswith("/new/") and visit.count == 1
@@ -132,7 +133,8 @@ def cached_pages_of_a_paused_host(arena: Arena) -> Job:
     settings = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(arena.folder / "cache")}
     settings |= {"HTTPCACHE_IGNORE_HTTP_CODES": [429], **MEET}
     cached = numbered(host, 100)
-    return Job(numbered(host, 2, "/new/{}") + cached, settings, warm=cached)
+    urls = numbered(host, 2, "/new/{}") + cached
+    return Job(urls, settings, LateSpider, {"ahead": 2}, warm=cached)
 
 
 @scenario("4 proxies in turn, one refused for 60 s", timed="/page/", share=0.7, refuses=True)

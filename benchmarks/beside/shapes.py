@@ -14,10 +14,14 @@ from random import Random
 from typing import Any
 
 from benchmarks.beside.scenario import Arena, Job, Scenario, numbered
-from tests.servers.origin import Answer, Visit, redirect, robots_txt
+from tests.servers.origin import HALF_A_WORD, Answer, Visit, redirect, robots_txt
 
 PAGES = 300
 """Most pages of a shape."""
+
+FORBIDDEN = "/page/7"
+"""How the paths begin that robots.txt forbids. Stock Scrapy asks for some of them: of the pages
+that wait for a robots.txt together, all but the first are let through. So they are not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +103,11 @@ def _answer(shape: Shape, visit: Visit) -> Answer:
     chance = Random(f"{shape.seed} {host} {visit.path}")
     latency = shape.latency * (0.5 + Random(f"{shape.seed} {host}").random())
     if visit.path == "/robots.txt":
-        return robots_txt("User-agent: *\nDisallow: /page/7\n")
+        return robots_txt(f"User-agent: *\nDisallow: {FORBIDDEN}\n")
     if visit.path.startswith("/file/"):
         return Answer(body=b"0" * shape.size, delay=latency)
+    if visit.path.startswith(FORBIDDEN):
+        return Answer(404)
     number = int(visit.path.rpartition("/")[2])
     draw = chance.random()
     if number and draw < shape.not_found:
@@ -111,7 +117,7 @@ def _answer(shape: Shape, visit: Visit) -> Answer:
         return redirect(f"/moved/{number}")
     draw -= shape.redirects
     if number and 0 <= draw < shape.broken:
-        return Answer(500, delay=latency, drop=number % 2 == 0)
+        return Answer(500, delay=latency, drop=number % 2 == 0, drop_after=HALF_A_WORD)
     first = shape.links * number + 1
     links = (n for n in range(first, first + shape.links) if n < shape.pages)
     body = "".join(f"<a href='/page/{n}'>{n}</a>" for n in links)

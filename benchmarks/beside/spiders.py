@@ -36,6 +36,19 @@ class PagesSpider(UrlsSpider):
             yield from response.follow_all(css="a", callback=self.parse, errback=self.lose)
 
 
+class LateSpider(PagesSpider):
+    """Asks for the first `ahead` pages, and a second later for the others."""
+
+    ahead = 1
+
+    async def start(self) -> AsyncIterator[Any]:
+        """As spiders do that wait for something else."""
+        for number, url in enumerate(self.urls):
+            if number == self.ahead:
+                await asyncio.sleep(1)
+            yield Request(str(url), callback=self.parse, errback=self.lose)
+
+
 class TwoPhasesSpider(UrlsSpider):
     """Awaits what it fetches outside of the scheduler; when idle, asks for what that has found."""
 

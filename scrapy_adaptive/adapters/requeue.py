@@ -6,6 +6,8 @@ Laws
   priority.
 * A page found to be broken was fetched again once already, whatever its refusals: RetryMiddleware
   asks for it one time less, so that it is asked for as often as without us.
+* Nor is a failure forgotten that was put down to the crawler's own connection, where that turns out
+  not to have been down: it counts when the request fails again.
 * Its counter of refusals lives in meta as a plain number, tied to the request's fingerprint:
   a spider that copies meta to another request copies no refusals.
 * `dont_retry` requests, interactive commands and closing spiders see the refusal itself.
@@ -16,6 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from scrapy_adaptive.core.facts import Event, Outcome
 
@@ -24,6 +27,8 @@ from .robots import is_robots_txt
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.statscollectors import StatsCollector
+
+    from scrapy_adaptive.core.breaker.uplink import Cut
 
     from .flight import Flight
     from .reporting import Reporting
@@ -67,6 +72,8 @@ class Requeue:
         self._fingerprint = fingerprint
         self._max_refusals = max_refusals
         self._is_interactive = is_interactive
+        self._excused: WeakKeyDictionary[Request, Cut] = WeakKeyDictionary()
+        """Requests whose last failure was put down to the crawler's own connection."""
 
     def on_way_back(self, request: Request, *, is_answered: bool = False) -> Request | None:
         """The request, if it is to be fetched again; None if Scrapy is to see what came.
@@ -90,6 +97,7 @@ class Requeue:
     def _after(self, request: Request, flight: Flight) -> Request | None:
         decision = flight.decision
         if decision is None or not decision.again:
+            self._charge(request, flight)
             self._forget(request, flight)
             return None
         if self._is_interactive:
@@ -97,6 +105,12 @@ class Requeue:
         if request.meta.get("dont_retry", False):
             return None
         return self._send_back(request, flight)
+
+    def _charge(self, request: Request, flight: Flight) -> None:
+        """It fails again: what was put down to a connection that was not down was its own."""
+        cut = self._excused.pop(request, None)
+        if cut is not None and flight.outcome is Outcome.FAILED and not cut.is_proven:
+            request.meta["retry_times"] = request.meta.get("retry_times", 0) + 1
 
     def _forget(self, request: Request, flight: Flight) -> None:
         """The refusals of a page that was accepted, or found to be broken, count no more."""
@@ -114,6 +128,8 @@ class Requeue:
         if traffic.closing.has_begun and not flight.scheduled:
             return None
         is_own = flight.outcome is not Outcome.FAILED  # else the crawler's own connection is down
+        if not is_own:
+            self._excused[request] = traffic.governor.uplink_cut
         count = self._count(request) if is_own else 0
         if is_robots_txt(request) and count >= ROBOTS_REFUSALS:
             request.meta["dont_retry"] = True

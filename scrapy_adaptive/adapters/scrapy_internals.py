@@ -18,7 +18,6 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -76,6 +75,7 @@ class Engine:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._downloader: Downloader | None = None
         self._scraper_size = 0
         """What `max_active_size` was before it was raised; 0 while it is not."""
 
@@ -104,14 +104,20 @@ class Engine:
 
     @property
     def _slot(self) -> Any:
-        engine = self._crawler.engine
+        engine = engine_of(self._crawler)
         return None if engine is None else engine._slot
 
     # Slots
 
     def slot_key(self, request: Request) -> str | None:
-        """Name of the request's slot; None where there is no host to be polite to."""
-        key = self._downloader.get_slot_key(request)
+        """Name of the request's slot; None where there is no host to be polite to.
+
+        A downloader that somebody uses without an engine keeps Scrapy's pace: no slot is ours.
+        """
+        downloader = self._downloader or self._find_downloader()
+        if downloader is None:
+            return None
+        key = downloader.get_slot_key(request)
         return key if key or SLOT_META_KEY in request.meta else None
 
     def own_key(self, request: Request) -> str | None:
@@ -144,7 +150,8 @@ class Engine:
 
     def free_of_delay(self, request: Request) -> None:
         """The request has reached the downloader: its slot there need not pace it again."""
-        slot = getattr(self._downloader, "slots", {}).get(request.meta.get(SLOT_META_KEY))
+        downloader = self._downloader or self._find_downloader()
+        slot = getattr(downloader, "slots", {}).get(request.meta.get(SLOT_META_KEY))
         if slot is not None:
             slot.delay = 0.0
 
@@ -214,7 +221,7 @@ class Engine:
 
     def cached(self, request: Request) -> Copy:
         """What the HTTP cache has of a request that is being queued."""
-        cache = None if self._crawler.engine is None else self._cache
+        cache = None if engine_of(self._crawler) is None else self._cache
         if cache is None or request.meta.get("dont_cache", False):
             return Copy.NONE
         with suppress(Exception):  # whatever it is, the middleware will meet and tell it
@@ -245,15 +252,24 @@ class Engine:
         """Ask the spider to close."""
         deferred_from_coro(self._engine.close_spider_async(reason=reason))
 
-    @cached_property
-    def _downloader(self) -> Downloader:
-        return self._engine.downloader
+    def _find_downloader(self) -> Downloader | None:
+        engine = engine_of(self._crawler)
+        self._downloader = None if engine is None else engine.downloader
+        return self._downloader
 
     @property
     def _engine(self) -> ExecutionEngine:
         engine = self._crawler.engine
         assert engine is not None
         return engine
+
+
+def engine_of(crawler: Crawler) -> ExecutionEngine | None:
+    """The crawler's engine; None before it has one, where Scrapy 2.19 raises."""
+    try:
+        return crawler.engine
+    except RuntimeError:
+        return None
 
 
 def kind_of(request: Request) -> str:
@@ -363,8 +379,9 @@ def forget_spider(crawler: Crawler) -> None:
     Scrapy would log four errors of its own in closing what is half open. An engine that closes
     only what it has opened would replace this.
     """
-    if crawler.engine is not None:
-        crawler.engine.spider = None
+    engine = engine_of(crawler)
+    if engine is not None:
+        engine.spider = None
 
 
 def stop_autothrottle(crawler: Crawler) -> None:

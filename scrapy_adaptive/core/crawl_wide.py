@@ -2,19 +2,16 @@
 
 Laws
 ----
-* Each refusal is weighed. A slot that is refused well below the best rate at which it was served,
-  or no sooner after its last request than its own limit allows, is refused because of the others;
-  one that came sooner is not. Enough of the first kind, and there is a common limit.
-* At the start, where no slot has held a rate yet, there is one when most slots that answered lately
-  were refused and fewer than half of all requests were served.
+* There is one when, at the start, most slots that answered lately were refused and fewer than half
+  of all requests were served.
+* Where most slots were refused at their start and more was served, a few of them start again: who
+  is served more than before its first refusal has no limit of its own. `shared_limit` tells.
 * A common limit has a slot above all others, which learns its rate as they do; what they had
   learned is put aside. A refusal is then the whole crawl's, but where a slot alone was too fast, or
   it alone is refused again and again.
 * A common limit that is refuted ends: the slots get back what they had learned. It is refuted where
-  the whole crawl was served well above the rate at which it is refused, and where as much is
+  the whole crawl was refused again and again well below what it was served, and where as much is
   refused as before.
-
-**Source**: E. S. Page, Continuous Inspection Schemes, 1954.
 """
 
 from __future__ import annotations
@@ -24,10 +21,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .breaker.breaker import Phase
-from .breaker.crawl_evidence import FALLEN, WORTH, Evidence, Tally
+from .breaker.crawl_tally import FALLEN, FALLS, Tally
+from .breaker.shared_limit import SharedLimit
 from .classes import DOUBT, Classes
 from .facts import Answer, Reason
 from .limits import Limits
+from .pause import NEVER
 from .slot import Slot
 
 if TYPE_CHECKING:
@@ -46,6 +45,10 @@ DRAIN = 1.0
 would hold up all others."""
 
 
+EACH = 0.25
+"""Seconds between two looks at the slots that answered lately."""
+
+
 class CrawlWide:
     """The limit above all slots, while there is one.
 
@@ -60,12 +63,17 @@ class CrawlWide:
         self, *, slots: int, window: float, cooldown: float, make: Callable[[Limits], Ceiling]
     ) -> None:
         self.slot: Slot | None = None
+        self.causes: tuple[str, ...] = ()
+        """The slots that showed the limit."""
         self._least = slots
         self._window = window
         self._cooldown = cooldown
         self._make = make
         self._count = 0
-        self._evidence = Evidence(slots)
+        self._starts = SharedLimit(make)
+        self._looked_at = -NEVER
+        self._falls = 0
+        """Refusals well below the best rate of the whole crawl."""
         self._answers: deque[tuple[float, str, bool]] = deque()
         self._tally = Tally()
         self._classes = Classes()
@@ -130,15 +138,27 @@ class CrawlWide:
 
     def is_met_first(self, slot: Slot, permit: Permit, now: float) -> bool:
         """Weigh a refusal of a slot, while there is no common limit; whether it shows one."""
-        if self.slot is not None or self._least < 2:
+        if self.slot is not None or self._least < 2 or permit.host is not None:
             return False
-        self._evidence.on_refused(slot, permit)
-        if self._tally.share_refused < WORTH:
+        self._starts.on_refused(slot, permit, now)
+        return not self._count and self._is_everywhere
+
+    def is_found_out(self, slot: Slot, permit: Permit, now: float) -> bool:
+        """A slot was served: look at the tests; whether they show a common limit."""
+        if self.slot is not None or self._least < 2 or permit.host is not None:
             return False
-        if self._evidence.is_sure and self._evidence.is_broad(len(self._lately)):
-            return True
-        is_young = not self._count and len(self._evidence.young) >= self._least
-        return is_young and self._is_everywhere
+        starts = self._starts
+        starts.on_served(slot, permit, now)
+        may_test = starts.may_test(slot, now)
+        if not (may_test or starts.is_shown) or now < self._looked_at + EACH:
+            return False
+        self._looked_at = now
+        lately = self._lately
+        if len(starts.refused(lately)) < max(self._least, len(lately) // 2 + 1):
+            return False
+        if may_test:
+            starts.begin_test(slot, now)
+        return starts.is_shown
 
     @property
     def _lately(self) -> set[str]:
@@ -151,18 +171,21 @@ class CrawlWide:
         answers = self._answers
         if 2 * sum(served for _, _, served in answers) >= len(answers):
             return False
-        refused = {key for _, key, served in answers if not served} & self._evidence.young
+        refused = self._starts.refused({key for _, key, served in answers if not served})
         return len(refused) >= max(self._least, len(self._lately) // 2 + 1)
 
     def begin(self, slots: Iterable[Slot], now: float) -> None:
         """The limit is a common one: pause, and learn its rate."""
         limits = replace(_UNBOUND, start_delay=1.0 / self._tally.rate(now))
         self._count += 1
+        self.causes = tuple(sorted(self._starts.refused(self._lately)))
+        self._starts.end_test()
         self.slot = Slot(f"{KEY} {self._count}", limits, self._make(limits), now, drain=DRAIN)
         self.slot.pace.latency_delay = 0.0
         self.slot.pause_for(now, self._cooldown)
         self._classes = Classes()
         self._tally.begin_trial()
+        self._falls = 0
         self._saved = {slot.key: slot.begin_anew(self._make(slot.limits), now) for slot in slots}
 
     def is_met(self, slot: Slot, key: str, permit: Permit) -> bool:
@@ -181,17 +204,19 @@ class CrawlWide:
             return False
         return self._classes.on_epoch(key) >= DOUBT
 
-    def is_refuted(self) -> bool:
-        """Whether there is no common limit after all."""
-        slot = self.slot
-        return slot is not None and (
-            self._tally.is_in_vain or slot.rate < FALLEN * self._tally.best_rate
-        )
+    def is_refuted(self, permit: Permit) -> bool:
+        """Whether there is no common limit after all, now that this request met it."""
+        slot, mine = self.slot, self._of(permit)
+        if slot is None:
+            return False
+        if mine is not None and not mine.probe and slot.is_news(mine):
+            self._falls += slot.rate < FALLEN * self._tally.best_rate
+        return self._tally.is_in_vain or self._falls >= FALLS
 
     def end(self, slots: Slots) -> None:
         """There is no common limit: the slots get back what they had learned."""
         self.slot = None
-        self._evidence.begin_anew()
+        self._starts = SharedLimit(self._make)
         self._tally = Tally()
         self._answers.clear()
         for key, taught in self._saved.items():

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from .breaker.global_breaker import GlobalBreaker
-from .breaker.uplink import Uplink
+from .breaker.uplink import Cut, Uplink
 from .crawl_wide import CrawlWide
 from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
 from .global_rate import GlobalRate
@@ -185,8 +185,15 @@ class Governor:
         """
         slot = self._slots.get(key)
         hold = None if slot is None else slot.hold_queued(now, lead)
+        if self._uplink.is_down:
+            hold = _later(hold, self._test_hold(key, now))
         host = self._slots.get(self._families.host_of(key) or "")
         return hold if host is None else _later(hold, host.hold_queued(now, lead))
+
+    def _test_hold(self, key: str, now: float) -> Hold | None:
+        """While the line is down: why another host than this slot's is tested first."""
+        until = self._uplink.hold_failing_until(self.host_of(key), now)
+        return None if until is None else Hold(until, Reason.PAUSED)
 
     def next_wakeup(self, keys: Iterable[str], now: float) -> float:
         """The earliest instant at which one of these slots may send, by what is known now.
@@ -234,6 +241,8 @@ class Governor:
             return hold
         slot = self._slots.get(key) or self.slot(key, now)
         hold = slot.hold_queued(now, lead)
+        if self._uplink.is_down:
+            hold = _later(hold, self._test_hold(key, now))
         host_key = self._families.host_of(key)
         host = None if host_key is None else self.slot(host_key, now)
         if host is not None:
@@ -285,12 +294,14 @@ class Governor:
         if answer.outcome is not Outcome.FAILED:
             crawl_wide.on_answer(host, now, served=not refused)
         if refused and crawl_wide.is_met(slot, host, permit):
-            if not crawl_wide.is_refuted():
+            if not crawl_wide.is_refuted(permit):
                 return self._acquit(permit, slot, answer, now)
             crawl_wide.end(self._slots)
         is_news = refused and slot.is_news(permit)
         begins = is_news and crawl_wide.is_met_first(slot, permit, now)
         decision = self._tell(permit, slot, answer, now)
+        if answer.outcome is Outcome.ACCEPTED:
+            begins |= crawl_wide.is_found_out(slot, permit, now)
         if begins:
             counts.global_trips += 1
             crawl_wide.begin(self._slots, now)
@@ -349,12 +360,21 @@ class Governor:
     @property
     def stop_causes(self) -> tuple[str, ...]:
         """Slots whose trouble stopped the whole crawl last."""
-        return self._uplink.failing if self._uplink.is_down else self._global_breaker.causes
+        if self._uplink.is_down:
+            return self._uplink.failing
+        return (
+            self._crawl_wide.causes if self._crawl_wide.is_paused else self._global_breaker.causes
+        )
 
     @property
     def is_uplink_down(self) -> bool:
         """Whether the crawler's own line is down: only a test request leaves now and then."""
         return self._uplink.is_down
+
+    @property
+    def uplink_cut(self) -> Cut:
+        """The present time in which the crawler's own line is down, or the last."""
+        return self._uplink.cut
 
     def stopped_by(self, now: float) -> Reason | None:
         """What stops the whole crawl, but for one test request; None where nothing does."""
@@ -374,7 +394,7 @@ class Governor:
         if not answer.silent:
             self._uplink.on_answer(host, now)
             return True
-        if self._uplink.on_silence(host, now):
+        if self._uplink.on_silence(host, now, permit.sent_at):
             self.counts.global_trips += 1
             for key in self._uplink.failing:
                 for each in self.family(key):

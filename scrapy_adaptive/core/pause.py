@@ -60,6 +60,7 @@ class Pause:
     def shorten(self, until: float) -> None:
         """Be silent no longer than until then, or as the site itself asked."""
         self.until = max(self._told_until, min(self.until, until))
+        self._parked_until = min(self._parked_until, self.until)
 
     def signal(self, signal: Signal) -> None:
         """Something happened to the breaker."""

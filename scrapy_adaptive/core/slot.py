@@ -127,6 +127,11 @@ class Slot:
         """Most sends a second: one each `delay`; infinity without a delay."""
         return self.pace.rate
 
+    @property
+    def is_at_ease(self) -> bool:
+        """Whether no refusal is being dealt with."""
+        return self.phase is Phase.CLOSED and self._recheck_at is None and self._recheck is None
+
     def is_idle(self, now: float) -> bool:
         """Whether it may be forgotten: nothing in flight, promised, owed or paused.
 
@@ -378,6 +383,12 @@ class Slot:
         """Go on with what refusals had taught."""
         self.ceiling, self._silence = taught
         self.pace.take_up(self.ceiling)
+
+    def swap(self, ceiling: Ceiling) -> Ceiling:
+        """Go by another ceiling from here; returns the one it had."""
+        other, self.ceiling = self.ceiling, ceiling
+        self.pace.take_up(ceiling)
+        return other
 
     def forgive_failures(self, now: float) -> None:
         """The failures of late were the crawler's own line's: nothing is learned from them."""

@@ -41,7 +41,7 @@ def test_the_refusal_is_shown_at_once(
     lines = [ADDON, *(["TWISTED_REACTOR_ENABLED = False"] if reactor == "without one" else [])]
     arguments, shown = COMMANDS[command]
     started_at = time.monotonic()
-    done = Project.make(tmp_path, site.url, *lines).scrapy(*arguments, f"{site.url}/page")
+    done = Project.make(tmp_path, site.url, *lines).process(*arguments, f"{site.url}/page")
     assert time.monotonic() - started_at < BOUND
     assert shown in done.stdout
     assert "Traceback" not in done.stdout
@@ -51,7 +51,7 @@ def test_the_refusal_is_shown_at_once(
 def test_crawl_waits_the_refusal_out_instead(tmp_path: Path, origin: Callable[..., Origin]) -> None:
     """The same project and site: a crawl brings the page."""
     site = origin(lambda visit: refusal(retry_after=1) if visit.count == 1 else refusal(200))
-    done = Project.make(tmp_path, site.url, ADDON).scrapy("crawl", "one")
+    done = Project.make(tmp_path, site.url, ADDON).process("crawl", "one")
     assert done.returncode == 0
     assert "{'status': 200, 'body': 'refused'}" in done.stdout
     assert len(site.hits()) == 2
@@ -65,7 +65,7 @@ def test_fetch_and_shell_end_soon_while_robots_txt_is_refused(
     project = Project.make(tmp_path, site.url, ADDON, "ROBOTSTXT_OBEY = True")
     for arguments in (["fetch", f"{site.url}/page"], ["shell", f"{site.url}/page", "-c", "1 + 1"]):
         started_at = time.monotonic()
-        done = project.scrapy(*arguments)
+        done = project.process(*arguments)
         assert time.monotonic() - started_at < BOUND
         assert "Traceback" not in done.stdout
     assert {hit.path for hit in site.hits()} <= {"/robots.txt", "/page"}
@@ -79,7 +79,7 @@ def test_a_second_fetch_in_a_shell_of_a_host_that_refused_the_first_ends_soon(
     project = Project.make(tmp_path, site.url, ADDON)
     again = f"fetch('{site.url}/second')"
     started_at = time.monotonic()
-    done = project.scrapy("shell", f"{site.url}/first", "-c", again)
+    done = project.process("shell", f"{site.url}/first", "-c", again)
     assert time.monotonic() - started_at < BOUND
     assert "paused for" in done.stdout
     assert [hit.path for hit in site.hits()] == ["/first"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -73,6 +74,30 @@ def test_a_host_that_dies_in_the_middle_of_a_crawl(
     beside_stock(crawl, in_turn(site, GOOD[:2], 30))
 
 
+def test_hosts_that_die_in_the_same_instant_are_asked_as_often_as_by_stock_scrapy(
+    origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """For a moment the crawler's own line seems to be down: what fails then is counted later."""
+    dying = [f"127.6.5.{number}" for number in range(1, 7)]
+    seen: Counter[str] = Counter()
+
+    def handler(visit: Visit) -> Answer:
+        seen[visit.host] += visit.path.startswith("/dying")
+        return Answer(drop=seen[visit.host] > 5)
+
+    def urls() -> list[str]:
+        seen.clear()
+        site = origin(handler, addresses=[*dying, *GOOD[:1]])
+        pages = [f"{site.url_at(host)}/dying/{page}" for page in range(8) for host in dying]
+        return pages + in_turn(site, GOOD[:1], 60)
+
+    stock = crawl(UrlsSpider, {}, arguments={"urls": urls()}, adaptive=False)
+    ours = crawl(UrlsSpider, AUTO, arguments={"urls": urls()}, timeout=90)
+    assert len(ours.urls) == len(stock.urls) == 90
+    asked = "downloader/request_count"
+    assert ours.stats[asked] == stock.stats[asked] == 90 + 6 * 3 * 3
+
+
 def test_a_host_that_only_redirects(origin: Callable[..., Origin], crawl: Crawler) -> None:
     """A redirect served in time is no error: it lowers the delay as a page does."""
     short, target = GOOD[:2]
@@ -85,7 +110,7 @@ def test_a_host_that_only_redirects(origin: Callable[..., Origin], crawl: Crawle
     beside_stock(crawl, in_turn(site, [short], 120))
 
 
-CUT_AT, CUT_FOR = 3.0, 5.0
+CUT_AT, CUT_FOR = 3.0, 20.0
 """Seconds from the first hit to the cut, and of the cut."""
 
 
@@ -113,34 +138,38 @@ def assert_nothing_lost(site: Origin, done: Crawl, urls: list[str]) -> None:
     assert done.stats["adaptive/global_trips"] == 1
     served = [hit.start for hit in site.hits() if hit.status == 200]
     again = min(at for at in served if at >= served[0] + CUT_AT + CUT_FOR)
-    assert again <= served[0] + CUT_AT + CUT_FOR + 5.0
+    late = again - served[0] - CUT_AT - CUT_FOR
+    print(f"{done.stats.get('retry/count', 0)} retries, going again after {late:.2f} s")
+    assert late <= 5.0
     assert few_tests(site.hits())
     assert "the connection of this machine seems to be down" in done.log
 
 
 def few_tests(hits: list[Hit]) -> bool:
-    """Whether, once the line was known to be down, no more was asked than a test now and then."""
+    """Whether, once the line was known to be down, no more was asked than a test now and then.
+
+    Twisted asks once more by itself where a connection that it has kept is closed.
+    """
     began_at = hits[0].start + CUT_AT
-    asked = [hit for hit in hits if began_at + 3.0 <= hit.start < began_at + CUT_FOR]
-    return len(asked) <= 2
+    late = [hit for hit in hits if began_at + 4.0 <= hit.start < began_at + CUT_FOR]
+    asked = {(hit.host, hit.path) for hit in late}
+    return len(asked) <= 1 + (CUT_FOR - 4.0) / 2.0
 
 
-def test_a_line_that_is_cut_loses_no_page(origin: Callable[..., Origin], crawl: Crawler) -> None:
-    """All connections are closed."""
-    hosts = [f"127.6.3.{number}" for number in range(1, 31)]
-    site = origin(cut_line(drops_packets=False), addresses=hosts)
-    urls = in_turn(site, hosts, 20)
-    done = crawl(UrlsSpider, AUTO, arguments={"urls": urls}, timeout=60)
-    assert_nothing_lost(site, done, urls)
-
-
-def test_a_line_that_drops_packets_loses_no_page(
+def test_a_line_that_is_cut_for_twenty_seconds_loses_no_page(
     origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
-    """Requests time out."""
-    hosts = [f"127.6.4.{number}" for number in range(1, 31)]
-    site = origin(cut_line(drops_packets=True), addresses=hosts)
-    urls = in_turn(site, hosts, 20)
-    settings = {**AUTO, "DOWNLOAD_TIMEOUT": 1}
-    done = crawl(UrlsSpider, settings, arguments={"urls": urls}, timeout=60)
-    assert_nothing_lost(site, done, urls)
+    """All connections are closed; and, beside it, packets are dropped, so that requests time out.
+
+    The two crawls run side by side: most of their time they sleep.
+    """
+    running = []
+    for block, drops_packets in ((3, False), (4, True)):
+        hosts = [f"127.6.{block}.{number}" for number in range(1, 31)]
+        site = origin(cut_line(drops_packets=drops_packets), addresses=hosts)
+        urls = in_turn(site, hosts, 20)
+        settings = {**AUTO, "DOWNLOAD_TIMEOUT": 1} if drops_packets else AUTO
+        started = crawl.start(UrlsSpider, settings, arguments={"urls": urls}, timeout=90)
+        running.append((site, urls, started))
+    for site, urls, started in running:
+        assert_nothing_lost(site, started.wait(), urls)

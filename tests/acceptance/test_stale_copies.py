@@ -7,15 +7,13 @@ Laws
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scrapy import Request
 
-from benchmarks.beside.spiders import PagesSpider
+from benchmarks.beside.spiders import LateSpider
 from tests.crawling import Crawler, Reactor
 from tests.servers.origin import Answer, Origin, Visit, refusal
 from tests.spiders import UrlsSpider
@@ -26,17 +24,10 @@ STALE = {"Cache-Control": "max-age=0", "ETag": '"1"'}
 """May be kept, has to be asked about each time, and may stand for an answer that fails."""
 
 
-class LateSpider(PagesSpider):
-    """Asks for the first page, and a second later for the others."""
+class LateReader(LateSpider):
+    """Has the cache of the spider that filled it: a cache is by spider."""
 
-    name = UrlsSpider.name  # the cache is by spider
-
-    async def start(self) -> AsyncIterator[Any]:
-        first, *rest = (str(url) for url in self.urls)
-        yield Request(first, callback=self.parse, errback=self.lose)
-        await asyncio.sleep(1)
-        for url in rest:
-            yield Request(url, callback=self.parse, errback=self.lose)
+    name = UrlsSpider.name
 
 
 def cache(tmp_path: Path, policy: str) -> dict[str, Any]:
@@ -88,7 +79,7 @@ def test_cached_pages_of_a_paused_host_come_at_once(
 
     site.handler = lambda visit: refusal(retry_after=5) if visit.count == 1 else Answer()
     new = f"{site.url}/new"
-    done = crawl(LateSpider, settings, arguments={"urls": [new, *urls]}, reactor=reactor)
+    done = crawl(LateReader, settings, arguments={"urls": [new, *urls]}, reactor=reactor)
     assert sorted(done.urls[:-1]) == sorted(urls)
     assert done.urls[-1] == new
     refused, served = site.hits()[PAGES:]

@@ -13,8 +13,11 @@ from typing import Any, TypeVar
 
 import pytest
 import pytest_twisted  # type: ignore[import-untyped]
-from scrapy import Spider
+from scrapy import Request, Spider, signals
+from scrapy.core.downloader import Downloader
 from scrapy.crawler import Crawler, CrawlerRunner
+from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.test import get_crawler
 from twisted.internet.defer import DeferredList
 
 from scrapy_adaptive import SettingsError
@@ -155,3 +158,23 @@ async def test_of_two_crawlers_on_two_sites_none_is_warned(
         await runner.join()
     assert len(site.hits()) == 3
     assert warnings_of(caplog) == []
+
+
+@on_the_reactor
+async def test_a_downloader_without_an_engine_keeps_scrapys_pace(
+    origin: Callable[..., Origin], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Scrapy's own tests use it, and tools that need neither scheduler nor spider callbacks."""
+    site = origin(lambda visit: refusal() if visit.total > 2 else Answer())
+    crawler = get_crawler(OneSpider, {**HERE, "DOWNLOAD_DELAY": 0.25, "RETRY_ENABLED": False})
+    crawler.spider = crawler._create_spider()
+    downloader = Downloader(crawler)
+    fetched = []
+    for number in range(3):
+        deferred = downloader.fetch(Request(f"{site.url}/{number}"))
+        fetched.append(await maybe_deferred_to_future(deferred))
+    assert [getattr(each, "status", None) for each in fetched] == [200, 200, 429]
+    assert [slot.delay for slot in downloader.slots.values()] == [0.25]
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+    downloader.close()
+    await crawler.signals.send_catch_log_async(signals.engine_stopped)

@@ -224,7 +224,7 @@ def test_a_bad_setting_of_the_spider_is_told_as_any_other(
         program = EXECUTE.format(arguments=["scrapy", *what, *choice])
         done = project.python("-c", program)
     else:
-        done = project.scrapy(*what, *choice)
+        done = project.process(*what, *choice)
     assert done.returncode != 0
     assert "Traceback" not in done.stdout
     assert_told_once(done.stdout, "ADAPTIVE_BURST = 0")

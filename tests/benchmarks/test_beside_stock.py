@@ -48,6 +48,11 @@ def test_a_crawl_that_comes_to_less_or_asks_for_more_is_worse(ours: Result, fail
     assert failings(ORDINARY, STOCK, ours) == [failed]
 
 
+def test_a_page_more_may_take_a_hit_more() -> None:
+    assert failings(ORDINARY, STOCK, replace(STOCK, pages=102, hits=132)) == []
+    assert failings(ORDINARY, STOCK, replace(STOCK, pages=102, hits=133)) == ["more hits"]
+
+
 def test_where_a_site_refuses_neither_hits_nor_the_whole_time_are_compared() -> None:
     scenario = replace(ORDINARY, refuses=True)
     assert failings(scenario, STOCK, replace(STOCK, hits=500, seconds=100.0)) == []

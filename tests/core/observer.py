@@ -3,6 +3,8 @@
 Laws
 ----
 * It hears who was sent, what came back and what the site asked for, never a decision's reason.
+* Once the crawl has met a limit that its slots share, a refusal may be that limit's, and what a
+  slot had learned is put aside: from then on the observer knows of sends, places and numbers only.
 * What the governor may forget it forgets too; when the last request left it never forgets.
 """
 
@@ -18,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.ceiling import SLOWEST
-from scrapy_adaptive.core.facts import Permit
+from scrapy_adaptive.core.facts import Permit, Reason
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.slot import DRAIN, FORGET_AFTER, Slot
@@ -66,7 +68,7 @@ class Observer(RuleBasedStateMachine):
         limits=LIMITS,
         ceiling=st.sampled_from(["hold", "aimd"]),
         max_slots=st.integers(1, 3),
-        global_slots=st.sampled_from([1, 1000]),  # a limit of the whole crawl has tests of its own
+        global_slots=st.sampled_from([1, 2, 5, 1000]),
         cooldown=st.sampled_from([0.0, 5.0]),
         global_rate=st.sampled_from([0.0, 0.0, 2.0]),
         chances=st.lists(st.floats(0.0, 1.0, exclude_max=True), min_size=1, max_size=5),
@@ -97,6 +99,7 @@ class Observer(RuleBasedStateMachine):
         self.out: list[Permit] = []
         self.ends: Counter[str] = Counter()
         self.ended_last: Permit | None = None
+        self.shares_limit = False
         self.stopped, self.end_at, self.grant_at = False, -math.inf, -math.inf
         self.known: set[str] = set()
         self.looked_at = self.now
@@ -140,18 +143,23 @@ class Observer(RuleBasedStateMachine):
         assert not self.out_of(key)
         if self.limits.burst == 1.0:
             assert began_at >= seen.sent_at + seen.delay
-        if seen.paused:
+        if seen.paused and not self.shares_limit:
             assert began_at >= seen.quiet_until + FORGET_AFTER
         self.seen[key] = Seen(left_at=seen.left_at)
 
     def check_kept(self, made: set[str]) -> None:
-        """Beyond the most, only what must not be forgotten is left beside the slot just made."""
-        if made and len(self.governor) > self.max_slots:
+        """Beyond the most, only what must not be forgotten is left beside the slot just made.
+
+        A shared limit that begins in the same step ends pauses, which were there when it was made.
+        """
+        self.shares_limit |= self.governor.stopped_by(self.now) is Reason.CRAWL_WIDE
+        if not self.shares_limit and made and len(self.governor) > self.max_slots:
             kept = [slot for slot in self.governor if slot.key not in made]
             assert not any(slot.is_idle(self.looked_at) for slot in kept)
 
     def look(self) -> None:
         """Remember which slots there are, and their delays."""
+        self.shares_limit |= self.governor.stopped_by(self.now) is Reason.CRAWL_WIDE
         self.known = {slot.key for slot in self.governor}
         for slot in self.governor:
             self.seen[slot.key].delay = slot.delay

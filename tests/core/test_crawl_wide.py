@@ -134,3 +134,16 @@ def test_six_small_hosts_that_are_refused_once_stop_no_healthy_one() -> None:
     virtual.wait_out("healthy")
     assert virtual.hold("healthy") is None
     assert virtual.governor.counts.global_trips == 0
+
+
+def test_a_parked_slot_is_parked_no_longer_than_its_site_asked_where_the_crawl_begins_anew() -> (
+    None
+):
+    """Its pause was a little longer than asked for; a shared limit takes that back."""
+    virtual = Virtual(Limits(start_delay=1.0, max_pause=60.0))
+    slot = virtual.slot("z")
+    slot.pause.begin(0.0, 110.0, told=100.0)
+    slot.begin_anew(slot.ceiling, 1.0)
+    assert virtual.hold("z") == Hold(100.0, Reason.PARKED)
+    virtual.wait_until(100.0)
+    assert virtual.hold("z") is None

@@ -3,7 +3,7 @@
 import math
 
 from scrapy_adaptive.core.breaker.breaker import Phase
-from scrapy_adaptive.core.breaker.uplink import GIVE_UP, TEST_EVERY
+from scrapy_adaptive.core.breaker.uplink import FIRST_TEST, GIVE_UP, HEAD_START
 from scrapy_adaptive.core.facts import Event, Hold, Permit, Reason
 from scrapy_adaptive.core.limits import Limits
 from tests.core.virtual import Virtual
@@ -104,9 +104,9 @@ class TestGone:
 class TestUplink:
     """While the crawler's own line is down nothing is learned and nothing is spent."""
 
-    def cut(self) -> tuple[Virtual, list[Permit]]:
+    def cut(self, start_delay: float = 1.0) -> tuple[Virtual, list[Permit]]:
         """Six hosts that answered; one request of each is out when the line is cut."""
-        virtual = Virtual(Limits(start_delay=1.0))
+        virtual = Virtual(Limits(start_delay=start_delay))
         for key in "abcdef":
             virtual.fetch(5, key=key)
         virtual.wait(10.0)
@@ -119,15 +119,27 @@ class TestUplink:
         assert decisions[-1].event is Event.UPLINK_DOWN
         assert virtual.governor.is_uplink_down
 
-    def test_one_request_leaves_each_two_seconds_of_whatever_host(self) -> None:
+    def test_one_request_leaves_now_and_then_of_whatever_host(self) -> None:
         virtual, out = self.cut()
         for permit in out:
             virtual.fail(permit, silent=True)
-        at = virtual.now + TEST_EVERY
+        at = virtual.now + FIRST_TEST
         assert {virtual.hold(key) for key in "abcdz"} == {Hold(at, Reason.UPLINK)}
         virtual.wait_until(at)
         virtual.fail(virtual.send("z"), silent=True)
-        assert virtual.hold("a") == Hold(at + TEST_EVERY, Reason.UPLINK)
+        assert virtual.hold("a") == Hold(at + 2 * FIRST_TEST, Reason.UPLINK)
+
+    def test_hosts_that_are_not_known_to_fail_leave_their_queues_first(self) -> None:
+        virtual, out = self.cut(start_delay=0.1)
+        for permit in out[:3]:
+            virtual.fail(permit, silent=True)
+        governor = virtual.governor
+        known, other = (permit.key for permit in (out[0], out[-1]))
+        virtual.wait_until(virtual.now + FIRST_TEST)
+        hold = Hold(virtual.now + HEAD_START, Reason.PAUSED)
+        assert governor.queue_hold(known, virtual.now) == hold
+        assert governor.reserve(known, virtual.now) == hold
+        assert governor.reserve(other, virtual.now) is None
 
     def test_the_first_answer_lets_everybody_go_on_at_the_pace_they_had(self) -> None:
         virtual, out = self.cut()

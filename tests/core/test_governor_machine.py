@@ -80,8 +80,8 @@ class Crawl(Observer):
         assert hold is None
         assert len(mine) < self.limits.concurrency
         assert not any(other.doubted for other in mine)
-        assert permit.probe == seen.paused
-        if seen.paused:
+        assert self.shares_limit or permit.probe == seen.paused
+        if seen.paused and not self.shares_limit:
             assert self.is_drained(key)
             assert self.now >= seen.quiet_until
             seen.stragglers = mine
@@ -131,9 +131,13 @@ class Crawl(Observer):
         rate = slot.ceiling.rate
         answer = Answer(outcome, latency, may_lower=ok, told=told, page=page)
         decision = self.governor.on_answer(permit, answer, self.now)
-        self.stopped |= self.governor.is_stopped(self.now)
+        stopped_by = self.governor.stopped_by(self.now)
+        self.stopped |= stopped_by is Reason.GLOBAL
+        self.shares_limit |= stopped_by is Reason.CRAWL_WIDE
         assert 0.0 <= decision.wait < math.inf
         assert self.limits.floor <= decision.delay < math.inf
+        if self.shares_limit:
+            return
         if decision.event is Event.TRIPPED:
             assert news, "a refusal sent before the epoch began cuts nothing"
             kept = self.limits.backoff_ratio if self.cuts_at_once else 1.0
@@ -141,6 +145,7 @@ class Crawl(Observer):
             seen.epoch_at, seen.excusable = self.now, False
         else:
             seen.excusable |= decision.event is Event.BROKEN
+            seen.excusable |= decision.event is Event.LATE and not seen.paused
             seen.excusable |= seen.paused and decision.event is Event.LONE_FAILURE
             thinks = not self.cuts_at_once and decision.event in THINKS
             assert slot.ceiling.rate >= rate or thinks
@@ -186,8 +191,9 @@ class Crawl(Observer):
         hold = self.governor.reserve(key, self.now)
         if hold is None:
             assert taken < self.limits.concurrency
-            assert not (seen.paused and self.now < seen.quiet_until)
-            assert not seen.paused or self.is_drained(key)
+            paused = seen.paused and not self.shares_limit
+            assert not (paused and self.now < seen.quiet_until)
+            assert not paused or self.is_drained(key)
             slot = self.governor.slot(key, self.now)
             if seen.promised and slot.delay:
                 has_tokens = slot.pace.tokens(self.now) >= seen.promised + 1 - 1e-9
@@ -243,7 +249,8 @@ class Crawl(Observer):
             if hold is not None and hold.reason is Reason.GLOBAL:
                 assert hold.until == (math.inf if self.out else self.end_at + self.cooldown)
             elif hold is not None and hold.until == math.inf:
-                assert self.out_of(key)
+                shared = hold.reason is Reason.CRAWL_WIDE
+                assert self.out if shared else self.out_of(key)
 
     @invariant()
     def every_number_is_a_number(self) -> None:

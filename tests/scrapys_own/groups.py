@@ -70,9 +70,6 @@ DEFAULTS = Group(
         "test_spider_start",
     ),
     {
-        "test_core_downloader::test_slot_gc": Difference(
-            "its downloader has no engine, and the gate asks the engine what waits", (2, 19)
-        ),
         "test_crawl::TestCrawl::test_fixed_delay": Difference(START_DELAY),
         "test_crawl::TestCrawl::test_randomized_delay": Difference(START_DELAY),
         "test_crawl::TestCrawl::test_retry_503": Difference(

@@ -35,6 +35,9 @@ PNG = base64.b64decode(
 PIECES = 20
 """A slow body is sent in so many."""
 
+HALF_A_WORD = b"HTTP"
+"""Where something of an answer has come, no HTTP client asks again by itself, unseen by Scrapy."""
+
 
 @dataclass(frozen=True, slots=True)
 class Visit:
@@ -67,6 +70,8 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
     drop: bool = False
+    drop_after: bytes = b""
+    """What is sent before the connection is cut."""
     body_seconds: float = 0.0
 
     async def send(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -206,6 +211,7 @@ class Origin(Site):
         try:
             answer = await self._answer(self._visit(path, host, request.headers))
             if answer.drop and request.transport is not None:
+                request.transport.write(answer.drop_after)
                 request.transport.abort()
                 return web.Response()
             try:

@@ -2,7 +2,15 @@
 
 import pytest
 
-from scrapy_adaptive.core.breaker.uplink import FAILING, GIVE_UP, LATELY, TEST_EVERY, Uplink
+from scrapy_adaptive.core.breaker.uplink import (
+    FAILING,
+    FIRST_TEST,
+    GIVE_UP,
+    HEAD_START,
+    LATELY,
+    TEST_EVERY,
+    Uplink,
+)
 
 
 def answering(*keys: str) -> Uplink:
@@ -53,20 +61,48 @@ def test_an_answer_of_long_ago_is_no_evidence() -> None:
     assert not any(uplink.on_silence(key, LATELY) for key in "abc")
 
 
-def test_one_test_request_leaves_at_a_time() -> None:
+def test_one_test_request_leaves_at_a_time_each_wait_twice_as_long_up_to_the_longest() -> None:
     uplink = cut(answering(*"abc"))
-    assert uplink.hold_until(1.0) == 1.0 + TEST_EVERY
-    assert uplink.hold_until(1.0 + TEST_EVERY) is None
-    uplink.on_sent(4.0)
-    assert uplink.hold_until(4.0) == 4.0 + TEST_EVERY
+    now, waits = 1.0, []
+    for _ in range(7):
+        until = uplink.hold_until(now)
+        assert until is not None
+        assert uplink.hold_until(until) is None
+        waits.append(until - now)
+        now = until
+        uplink.on_sent(now)
+    assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0])
+    assert waits[0] == pytest.approx(FIRST_TEST)
+    assert waits[-1] == pytest.approx(TEST_EVERY)
+
+
+def test_the_next_cut_begins_with_a_short_wait_again() -> None:
+    uplink = cut(answering(*"abcdef"))
+    for _ in range(5):
+        uplink.on_sent(4.0)
+    uplink.on_answer("d", 5.0)
+    assert [uplink.on_silence(key, 6.0) for key in "def"] == [False, False, True]
+    assert uplink.hold_until(6.0) == 6.0 + FIRST_TEST
 
 
 def test_a_promised_place_is_the_test_of_the_queues() -> None:
     """A request that waits at the gate may go meanwhile."""
     uplink = cut(answering(*"abc"))
     uplink.on_promised(5.0)
-    assert uplink.hold_until(5.0, queued=True) == 5.0 + TEST_EVERY
+    assert uplink.hold_until(5.0, queued=True) == 5.0 + FIRST_TEST
     assert uplink.hold_until(5.0) is None
+
+
+def test_hosts_that_are_not_known_to_fail_are_tested_first() -> None:
+    """They have a head start; where there are none, those that fail are tested."""
+    uplink = cut(answering(*"abcd"))
+    due = 1.0 + FIRST_TEST
+    assert uplink.hold_until(due, queued=True) is None
+    assert uplink.hold_failing_until("d", due) is None
+    assert uplink.hold_failing_until("a", due) == due + HEAD_START
+    assert uplink.hold_failing_until("a", due + HEAD_START) is None
+    uplink.on_answer("d", due)
+    assert uplink.hold_failing_until("a", due) is None
 
 
 def test_whatever_comes_back_ends_it_at_once() -> None:
@@ -74,6 +110,22 @@ def test_whatever_comes_back_ends_it_at_once() -> None:
     uplink.on_answer("z", 1.5)
     assert not uplink.is_down
     assert uplink.hold_until(1.5) is None
+
+
+def test_a_cut_is_proven_by_five_tests_that_fail_and_not_by_what_was_sent_before_it() -> None:
+    uplink = cut(answering(*"abcdef"))
+    proven = []
+    for key, sent_at in (("d", 0.9), ("e", 0.9), *((key, 1.2) for key in "abcde")):
+        uplink.on_silence(key, 2.0, sent_at)
+        proven.append(uplink.cut.is_proven)
+    assert proven == [False] * 6 + [True]
+    first = uplink.cut
+    uplink.on_answer("z", 2.0)
+    assert uplink.cut is first
+    for key in "abc":
+        uplink.on_answer(key, 3.0)
+    assert not cut(uplink, 4.0).cut.is_proven
+    assert first.is_proven
 
 
 @pytest.mark.parametrize(("after", "down"), [(GIVE_UP - 1.0, True), (GIVE_UP, False)])
