@@ -1,0 +1,470 @@
+"""Draws servers, networks and settings at random from a seed: no law was tuned on any of them.
+
+Each draw is named by its seed and its number, so that a row can be crawled again alone.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from scrapy_adaptive.core.latency import next_delay
+from scrapy_adaptive.simulation.bans import BanServer, WhileBanned
+from scrapy_adaptive.simulation.bucket import BucketServer
+from scrapy_adaptive.simulation.combined import (
+    ClassesServer,
+    FailingServer,
+    FirstVisitServer,
+    Gate,
+    NestedServer,
+)
+from scrapy_adaptive.simulation.faults import NoisyServer
+from scrapy_adaptive.simulation.network import network
+from scrapy_adaptive.simulation.occupancy import FreeServer
+from scrapy_adaptive.simulation.pages import pages
+from scrapy_adaptive.simulation.rates import constant, stepped, waving
+from scrapy_adaptive.simulation.service import (
+    SERVICES,
+    PlacesServer,
+    Service,
+    SlowServer,
+    WorkersServer,
+    service,
+)
+from scrapy_adaptive.simulation.telling import TellingServer
+from scrapy_adaptive.simulation.windows import CounterServer, LogServer, WindowServer
+from scrapy_adaptive.simulation.wire import Page, Server
+
+AUTO = math.inf
+"""The target concurrency that latency itself finds."""
+
+PER_DOMAIN = 64
+"""Most requests in flight."""
+
+WHOLE = 7200.0
+"""Seconds of a crawl."""
+
+SAMPLES = 20_000
+"""Latencies by which the oracle knows what AutoThrottle's law allows on a network."""
+
+JITTER_REFUSED = 0.002
+"""Share of refusals that the oracle may have where a jittering network alone makes them."""
+
+PACED = 3000
+"""Requests by which it knows how fast that is."""
+
+
+class Draw:
+    """One random choice after the other."""
+
+    def __init__(self, seed: str) -> None:
+        self.seed = seed.rpartition(" ")[0]
+        """The seed without the number of the draw."""
+        self.chance = random.Random(seed)
+
+    def log(self, least: float, most: float) -> float:
+        """A number, uniform in its logarithm."""
+        return math.exp(self.chance.uniform(math.log(least), math.log(most)))
+
+    def count(self, least: float, most: float) -> int:
+        """A whole number, about uniform in its logarithm."""
+        return max(int(least), min(int(most), round(self.log(least, most))))
+
+    def one(self, *choices: str) -> str:
+        """One of these."""
+        return self.chance.choice(choices)
+
+    def yes(self, share: float = 0.5) -> bool:
+        """Yes or no."""
+        return self.chance.random() < share
+
+    def service(self, least: float, most: float) -> tuple[str, Service]:
+        """A service time, and its name."""
+        name, mean = self.one(*SERVICES), self.log(least, most)
+        return f"{name} {mean:.2f} s", service(name, mean, random.Random(self.chance.random()))
+
+
+@dataclass(slots=True)
+class Site:
+    """A server that was drawn, and how it is crawled."""
+
+    kind: str
+    text: str
+    server: Server
+    network: str = "constant"
+    one_way: float = 0.025
+    """Mean seconds of one message."""
+    target_concurrency: float = 8.0
+    seconds: float = WHOLE
+    service: Service | None = None
+    """What an accepted page takes beside the network."""
+    noise: float = 0.0
+    """Share of the pages that is refused by chance."""
+    wait: float = 0.25
+    """Seconds that the oracle waits after such a refusal."""
+    kinds: int = 1
+    """Classes of pages."""
+    paced: Callable[[], Server] | None = None
+    """Makes the server anew, where jitter makes an even pace be refused."""
+    share: float = 1.0
+    """What jitter leaves of the server's capacity."""
+    own_rate: float = math.inf
+    """Requests a second that N allows."""
+    most_pages: int = 0
+    """Pages after which the crawl is over; 0 for no end."""
+
+    def delay(self, seed: str) -> Callable[[], float]:
+        """Seconds of one message, drawn anew."""
+        return network(self.network, random.Random(f"{seed} network"), self.one_way)
+
+    def pages(self, seed: str) -> Iterator[Page]:
+        """What there is to fetch."""
+        shares = {f"/class{number}": 1.0 for number in range(self.kinds)}
+        return pages(shares, random.Random(f"{seed} pages"))
+
+    def oracle(self, now: float) -> float:
+        """Pages a second of who knows the rule, the N and the network."""
+        limit = min(self.server.capacity(now) * self.share, self.own_rate)
+        if self.noise:
+            # each refusal: a pause, and the round trip of the one that ends it
+            pause = self.wait + 2.0 * self.one_way + (self.service.mean if self.service else 0.0)
+            limit = limit / (1.0 + self.noise / (1.0 - self.noise) * limit * pause)
+        return limit
+
+    def know(self, seed: str) -> None:
+        """Let the oracle find out what it knows."""
+        self.own_rate = self._own_rate(seed)
+        if self.paced is not None and self.network != "constant":
+            self.share = self._jitter_share(self.paced, seed)
+
+    def _own_rate(self, seed: str) -> float:
+        delay, took = self.delay(f"{seed} oracle"), self.service
+        latencies = [delay() + delay() + (took.draw() if took else 0.0) for _ in range(SAMPLES)]
+        most = PER_DOMAIN / (sum(latencies) / SAMPLES)
+        if self.target_concurrency == AUTO:
+            return most
+        at, total = latencies[0], 0.0
+        for latency in latencies:
+            at = next_delay(
+                at,
+                latency,
+                target_concurrency=self.target_concurrency,
+                floor=0.0,
+                most=60.0,
+                may_lower=True,
+            )
+            total += at
+        return min(most, SAMPLES / total)
+
+    def _jitter_share(self, make: Callable[[], Server], seed: str) -> float:
+        """The fastest even pace that is refused no more often than the oracle may be."""
+        low, high = 0.1, 1.0
+        for share in (1.0, *([0.0] * 6)):
+            tried = share or 0.5 * (low + high)
+            server, delay = make(), self.delay(f"{seed} jitter")
+            rate = server.capacity(0.0) * tried
+            arrivals = sorted(number / rate + delay() for number in range(PACED))
+            page = Page(1, "/")
+            served = sum(server.on_arrival(at, page).outcome.value == "accepted" for at in arrivals)
+            is_allowed = served >= (1.0 - JITTER_REFUSED) * PACED
+            if is_allowed:
+                low = tried
+            else:
+                high = tried
+            if share and is_allowed:
+                return 1.0
+        return low
+
+
+# Limits
+
+Made = tuple[str, Callable[[], Gate], bool]
+"""What it is, what makes it, and whether jitter matters at an even pace."""
+
+
+def bucket(draw: Draw) -> Made:
+    """A token bucket."""
+    rate, burst = draw.log(0.1, 200.0), draw.count(1, 50)
+    return f"{rate:.2f}/s burst {burst}", lambda: BucketServer(constant(rate), burst), burst <= 10
+
+
+def window(draw: Draw, *, least: float = 1.0, most: float = 600.0, nested: bool = False) -> Made:
+    """A count of a period."""
+    count, period = draw.count(5, 1000), draw.log(least, most)
+    return counted(draw, count, period, nested=nested)
+
+
+def counted(draw: Draw, count: int, period: float, *, nested: bool = False) -> Made:
+    """A window of one kind or another."""
+    kind = draw.one("window", "log", *(() if nested else ("counter",)))
+    begin = -draw.chance.random() * period
+    makes: dict[str, Callable[[], Gate]] = {
+        "window": lambda: WindowServer(constant(count), period, begin),
+        "log": lambda: LogServer(constant(count), period),
+        "counter": lambda: CounterServer(constant(count), period),
+    }
+    return f"{kind} {count}/{period:.1f} s", makes[kind], count <= 50
+
+
+def limit(draw: Draw) -> Made:
+    """A bucket or a window."""
+    return bucket(draw) if draw.yes() else window(draw)
+
+
+def _site(kind: str, made: Made, prefix: str = "") -> Site:
+    text, make, jitters = made
+    return Site(kind, prefix + text, make(), paced=make if jitters else None)
+
+
+# Kinds of servers
+
+
+def draw_bucket(draw: Draw) -> Site:
+    return _site("bucket", bucket(draw))
+
+
+def draw_window(draw: Draw) -> Site:
+    return _site("window", window(draw))
+
+
+def draw_cap(draw: Draw) -> Site:
+    places = draw.count(2, 16)
+    text, took = draw.service(0.05, 2.0)
+    return Site("cap", f"{places} at once, {text}", PlacesServer(places, took), service=took)
+
+
+def draw_queue(draw: Draw, workers: int = 0) -> Site:
+    workers = workers or draw.count(2, 50)
+    text, took = draw.service(0.05, 1.0)
+    return Site("queue", f"{workers} workers, {text}", WorkersServer(workers, took), service=took)
+
+
+def draw_service(draw: Draw) -> Site:
+    site = _site("service", limit(draw))
+    text, took = draw.service(0.05, 2.0)
+    site.server, site.service, site.text = (
+        SlowServer(site.server, took),
+        took,
+        f"{site.text}, {text}",
+    )
+    return site
+
+
+def draw_nested(draw: Draw) -> Site:
+    text, make, _ = bucket(draw)
+    first = make()
+    if draw.yes():
+        places = draw.count(2, 16)
+        name, took = draw.service(0.05, 2.0)
+        server = NestedServer([first, PlacesServer(places, took)])
+        return Site("nested", f"{text}, {places} at once, {name}", server, service=took)
+    period = draw.log(10.0, 600.0)
+    count = max(5, round(first.capacity(0.0) * period * draw.log(0.3, 0.9)))
+    name, makes, _ = counted(draw, count, period, nested=True)
+    return Site("nested", f"{text} and {name}", NestedServer([first, makes()]))
+
+
+def draw_moving(draw: Draw) -> Site:
+    rate, burst = draw.log(0.5, 50.0), draw.count(1, 50)
+    if draw.yes():
+        share = draw.chance.uniform(0.2, 0.8)
+        server = BucketServer(waving(constant(rate), share), burst)
+        return Site("moving", f"sine {share:.2f} of {rate:.2f}/s burst {burst}", server)
+    moves, text = constant(rate), f"steps of {rate:.2f}/s burst {burst}"
+    for _ in range(draw.chance.randint(1, 3)):
+        factor, at = draw.log(0.1, 10.0), draw.log(60.0, WHOLE)
+        moves, text = stepped(moves, factor, at), f"{text}, x{factor:.2f} at {at:.0f} s"
+    return Site("moving", text, BucketServer(moves, burst))
+
+
+def draw_noisy(draw: Draw) -> Site:
+    share = draw.log(0.001, 0.01)
+    site = _site("noisy", limit(draw), f"{share:.2%} 503, ")
+    chance = random.Random(draw.chance.random())
+    site.server, site.paced = NoisyServer(site.server, share, chance), None
+    site.noise, site.wait = share, 0.0
+    return site
+
+
+def draw_ban(draw: Draw, least: float = 5.0, most: float = 120.0) -> Site:
+    rate, burst, seconds = draw.log(0.1, 200.0), draw.count(1, 50), draw.log(least, most)
+    way = WhileBanned.RESTARTS if draw.yes() else WhileBanned.IGNORED
+    server = BanServer(BucketServer(constant(rate), burst), seconds, way)
+    return Site("ban", f"{rate:.2f}/s burst {burst}, {seconds:.0f} s {way.value}", server)
+
+
+MIX: tuple[tuple[int, Callable[[Draw], Site]], ...] = (
+    (25, draw_bucket),
+    (20, draw_window),
+    (10, draw_cap),
+    (10, draw_queue),
+    (10, draw_service),
+    (10, draw_nested),
+    (5, draw_moving),
+    (5, draw_noisy),
+    (5, draw_ban),
+)
+"""Weight and maker of each kind."""
+
+
+def _with_network(draw: Draw, site: Site) -> Site:
+    site.network = draw.one("constant", "jittered", "heavy-tailed")
+    site.one_way = draw.log(0.005, 0.8) / 2.0
+    targets = [1.0, 2.0, 4.0, 8.0, 32.0, *([] if site.kind == "queue" else [AUTO])]
+    site.target_concurrency = draw.chance.choice(targets)
+    return site
+
+
+def draw_mixed(draw: Draw, number: int) -> Site:
+    """One of all kinds, with its network and its N."""
+    weights, makers = zip(*MIX, strict=True)
+    maker = draw.chance.choices(makers, weights)[0]
+    return _with_network(draw, maker(draw))
+
+
+def draw_short(draw: Draw, number: int) -> Site:
+    """A crawl of 200 pages."""
+    site = draw_mixed(draw, number)
+    site.most_pages = 200
+    return site
+
+
+def draw_low(draw: Draw, number: int) -> Site:
+    """The same server at N = 1, 2, 4 and 8, where the limit binds, not N."""
+    draw = Draw(f"{draw.seed} {number // 4}")
+    text, make, jitters = limit(draw)
+    site = Site("low", text, make(), paced=make if jitters else None)
+    site.network, site.one_way = draw.one("constant", "jittered"), draw.log(0.005, 0.8) / 2.0
+    rate = site.server.capacity(0.0)
+    site.one_way = min(site.one_way, 0.3 / rate)
+    site.target_concurrency = (1.0, 2.0, 4.0, 8.0)[number % 4]
+    site.kind = f"N={site.target_concurrency:g}"
+    return site
+
+
+def draw_chance(draw: Draw, number: int) -> Site:
+    """A free site that refuses by chance."""
+    share = (0.01, 0.02, 0.05, 0.10, 0.5)[number % 5]
+    took = service("fixed", 0.05, random.Random(0))
+    chance = random.Random(draw.chance.random())
+    server = NoisyServer(FreeServer(0.05), share, chance)
+    return Site(f"chance {share:.0%}", "free", server, service=took, noise=share, seconds=3600.0)
+
+
+def draw_half_percent(draw: Draw, number: int) -> Site:
+    """Half a percent of refusals by chance on slow limits."""
+    kind = ("bucket", "window", "cap")[number % 3]
+    rate = draw.log(0.5, 10.0)
+    if kind == "cap":
+        places = draw.count(2, 16)
+        took = service(draw.one(*SERVICES), places / rate, random.Random(draw.chance.random()))
+        inner: Server = PlacesServer(places, took)
+        text, used = f"{places} at once, {took.mean:.2f} s", took
+    elif kind == "window":
+        period = draw.log(1.0, 600.0)
+        text, make, _ = counted(draw, max(5, round(rate * period)), period)
+        inner, used = make(), None
+    else:
+        burst = draw.count(1, 50)
+        inner, text, used = BucketServer(constant(rate), burst), f"{rate:.2f}/s burst {burst}", None
+    server = NoisyServer(inner, 0.005, random.Random(draw.chance.random()))
+    return Site(f".5% {kind}", text, server, service=used, noise=0.005, wait=0.0)
+
+
+def draw_first(draw: Draw, number: int) -> Site:
+    """Each page's first visit is refused."""
+    return Site(
+        "first visit", "10/s", FirstVisitServer(BucketServer(constant(10.0), 5)), seconds=1800.0
+    )
+
+
+def draw_long_ban(draw: Draw, number: int) -> Site:
+    """Bans of five seconds to two hours, by header, in a virtual day."""
+    rate, burst, seconds = draw.log(0.5, 20.0), draw.count(1, 50), draw.log(5.0, 7200.0)
+    way = WhileBanned.RESTARTS if number % 2 else WhileBanned.IGNORED
+    told = ("no header", "true header", "Retry-After: 1")[number // 2 % 3]
+    inner = BanServer(BucketServer(constant(rate), burst), seconds, way)
+    server: Server = inner
+    if told != "no header":
+        wait = None if told == "true header" else 1.0
+        server = TellingServer(inner, inner, retry_after=True, wait=wait, quota=None)
+    text = f"{rate:.2f}/s burst {burst}, {seconds:.0f} s {way.value}, {told}"
+    return Site(f"{way.value}, {told}", text, server, seconds=86_400.0)
+
+
+def draw_quota(draw: Draw, number: int) -> Site:
+    """Windows of ten minutes to a day, for twelve of them at most."""
+    period = (600.0, 900.0, 3600.0, 86_400.0)[number % 4]
+    text, make, _ = counted(draw, draw.count(20, 5000), period)
+    return Site(f"quota {period:.0f} s", text, make(), seconds=8.0 * period)
+
+
+def draw_queues(draw: Draw, number: int) -> Site:
+    """Queues of 4, 20 and 50 workers."""
+    workers = (4, 20, 50)[number % 3]
+    site = draw_queue(draw, workers)
+    site.kind = f"queue {workers}"
+    site.target_concurrency = draw.chance.choice([8.0, 32.0, 64.0])
+    site.seconds = 3600.0
+    return site
+
+
+def draw_classes(draw: Draw, number: int) -> Site:
+    """Ten classes of pages of 1/s each."""
+    kinds = {f"/class{each}": BucketServer(constant(1.0), 2) for each in range(10)}
+    return Site("classes", "ten of 1/s", ClassesServer(kinds), kinds=10)
+
+
+def draw_troubled(draw: Draw, number: int) -> Site:
+    """Bursts of failures, and refusals that take seconds."""
+    site = draw_mixed(draw, number)
+    site.kind = "troubled"
+    took = service("fixed", 1e-9, random.Random(0))
+    if draw.yes() and site.service is None:
+        site.server = SlowServer(site.server, took, draw.log(0.5, 5.0))
+    starts = [draw.chance.uniform(60.0, WHOLE) for _ in range(draw.chance.randint(1, 4))]
+    bursts = [(start, start + draw.log(1.0, 60.0)) for start in starts]
+    site.server, site.paced = FailingServer(site.server, bursts), None
+    return site
+
+
+def draw_minute(draw: Draw, number: int) -> Site:
+    """The first minute at the limits that the issue of it names, over a network of 2 ms."""
+    made: tuple[tuple[str, Callable[[], Server], float], ...] = (
+        ("50/s burst 20", lambda: BucketServer(constant(50.0), 20), 0.0),
+        ("20/s burst 5", lambda: BucketServer(constant(20.0), 5), 0.0),
+        ("counter 200/10 s", lambda: CounterServer(constant(200.0), 10.0), 0.0),
+        ("cap 4 of 200 ms", lambda: PlacesServer(4, service("fixed", 0.2, draw.chance)), 0.2),
+        ("6 workers of 100 ms", lambda: WorkersServer(6, service("fixed", 0.1, draw.chance)), 0.1),
+        ("ban of 5 s", lambda: BanServer(BucketServer(constant(20.0), 20), 5.0), 0.0),
+    )
+    text, make, took = made[number % len(made)]
+    used = service("fixed", took, draw.chance) if took else None
+    return Site(text, text, make(), one_way=0.001, seconds=60.0, service=used, network="jittered")
+
+
+GROUPS: dict[str, Callable[[Draw, int], Site]] = {
+    "mixed": draw_mixed,
+    "short": draw_short,
+    "low": draw_low,
+    "chance": draw_chance,
+    "half-percent": draw_half_percent,
+    "first-visit": draw_first,
+    "bans": draw_long_ban,
+    "quotas": draw_quota,
+    "queues": draw_queues,
+    "classes": draw_classes,
+    "troubled": draw_troubled,
+    "minute": draw_minute,
+}
+"""What may be drawn, by name."""
+
+
+def drawn(group: str, seed: int, number: int) -> Site:
+    """That server of that seed."""
+    name = f"{group} {seed} {number}"
+    site = GROUPS[group](Draw(name), number)
+    site.know(name)
+    return site

@@ -1,0 +1,203 @@
+"""The ceilings against servers that are drawn at random: what they are worth beyond their tables.
+
+Kind, limit, burst, window, service time, network and N of each server are drawn from a seed. The
+constants of `hold` may be set on seeds up to 9; what is claimed of it is printed from others. A
+crawl lasts two virtual hours, or as long as an oracle needs for `--pages`, ten minutes at least.
+
+Goodput is a share of an oracle that knows the rule, the N and the network, at most 100 %. Refusals
+are a share of all hits, beyond those that come by chance.
+
+    python benchmarks/random_servers.py [--seed 101] [--count 300] [--laws hold,aimd,cubic]
+        [--group mixed] [--pages 20000] [--rows] [--out FOLDER]
+
+`mixed` is drawn from all kinds; the other groups are special cases, by `drawn_servers.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.pop(0)
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import argparse
+import random
+import statistics
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import Pool
+from typing import cast
+
+from benchmarks.cubic_governor import CubicGovernor
+from benchmarks.drawn_servers import AUTO, GROUPS, PER_DOMAIN, WHOLE, Site, drawn
+from benchmarks.tables import Table
+from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
+from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.core.limits import Limits
+from scrapy_adaptive.simulation.client import Crawl, Timeline
+from scrapy_adaptive.simulation.rates import allowed
+from scrapy_adaptive.simulation.readings import longest_pause
+
+LEAST = 600.0
+"""Least seconds of a crawl that is cut short after so many pages."""
+
+FIRST = 600.0
+"""Seconds of its first part."""
+
+BAD = 80.0
+"""Percent of goodput under which a row is bad."""
+
+RUDE = 1.0
+"""Percent of refusals over which a row is rude."""
+
+LATE = 1.3
+"""Times the oracle's that a short crawl may take, and 10 s."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one crawl came to; percent, seconds and counts."""
+
+    law: str
+    number: int
+    kind: str
+    text: str
+    goodput: float
+    first: float
+    refused: float
+    refusals: int
+    pages: int
+    pause: float
+    latency: float
+    lost: int
+    is_late: bool = False
+
+
+def governor(site: Site, law: str, seed: str) -> Governor:
+    """What paces one crawl."""
+    if law == "cubic":
+        target = PER_DOMAIN if site.target_concurrency == AUTO else site.target_concurrency
+        return cast("Governor", CubicGovernor(target))
+    limits = Limits(target_concurrency=site.target_concurrency, concurrency=PER_DOMAIN)
+    return Governor(
+        limits,
+        global_breaker=GlobalBreaker(slots=5, window=10.0, cooldown=5.0),
+        chance=random.Random(f"{seed} governor").random,
+        ceiling=law,
+    )
+
+
+def crawl(job: tuple[str, str, int, int], pages: int) -> Found:
+    """One crawl."""
+    law, group, seed, number = job
+    site, name = drawn(group, seed, number), f"{group} {seed} {number}"
+    until = site.seconds
+    rate = site.oracle(0.0)
+    if until == WHOLE:
+        until = min(until, max(LEAST, pages / rate if rate else until))
+    if site.most_pages:
+        until = min(WHOLE, LATE * site.most_pages / rate + 10.0)
+    crawler = Crawl(governor(site, law, name), site.server, site.pages(name), site.delay(name))
+    return read(job, site, crawler.run(until), until)
+
+
+def read(job: tuple[str, str, int, int], site: Site, line: Timeline, until: float) -> Found:
+    """What it came to."""
+    law, _, _, number = job
+    accepted, refused = len(line.accepted), len(line.refused)
+    hits = accepted + refused
+    beyond = max(0.0, refused - site.noise * hits)
+    latencies = line.latencies
+    goodput = _goodput(line, site, until)
+    if site.most_pages:
+        goodput = min(100.0, 100.0 * accepted / site.most_pages)
+    return Found(
+        law=law,
+        number=number,
+        kind=site.kind,
+        text=f"{site.text}, {2000.0 * site.one_way:.0f} ms {site.network},"
+        f" N {'auto' if site.target_concurrency == AUTO else f'{site.target_concurrency:g}'}",
+        goodput=goodput,
+        first=_goodput(line, site, min(FIRST, until)),
+        refused=100.0 * beyond / hits if hits else 0.0,
+        refusals=refused,
+        pages=accepted,
+        pause=longest_pause(line, until),
+        latency=statistics.fmean(latencies) if latencies else 0.0,
+        lost=line.lost_count,
+        is_late=site.most_pages > accepted,
+    )
+
+
+def _goodput(line: Timeline, site: Site, until: float) -> float:
+    oracle = allowed(site.oracle, 0.0, until)
+    return min(100.0, 100.0 * bisect_left(line.accepted, until) / oracle) if oracle else 100.0
+
+
+HEADS = ("count", "mean", "median", "5th", "< 80%", "> 1%", "refused", "10 min", "late", "lost")
+
+
+def line(name: str, found: Sequence[Found]) -> str:
+    """Some crawls as one line; shares of rows in percent."""
+    goodput = sorted(each.goodput for each in found)
+    percent = 100.0 / len(found)
+    cells = (
+        f"{len(found)}",
+        f"{statistics.fmean(goodput):.1f}",
+        f"{statistics.median(goodput):.1f}",
+        f"{goodput[int(0.05 * len(goodput))]:.1f}",
+        f"{percent * sum(each < BAD for each in goodput):.1f}",
+        f"{percent * sum(each.refused > RUDE for each in found):.1f}",
+        f"{statistics.fmean(each.refused for each in found):.2f}",
+        f"{statistics.fmean(each.first for each in found):.1f}",
+        f"{percent * sum(each.is_late for each in found):.1f}",
+        f"{sum(each.lost for each in found)}",
+    )
+    return f"{name:<34}" + "".join(f"{cell:>8}" for cell in cells)
+
+
+def row(each: Found) -> str:
+    """One crawl as one line."""
+    return (
+        f"{each.goodput:6.1f} {each.first:6.1f} {each.refused:6.2f} {each.refusals:6d} of"
+        f" {each.pages + each.refusals:7d}, pause {each.pause:7.1f}, latency {each.latency:6.3f},"
+        f" lost {each.lost:3d}  {each.number:4d} {each.kind}: {each.text}"
+    )
+
+
+def main() -> int:
+    """Crawl, and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seed", type=int, default=101)
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--only", type=int, action="append", help="this number alone")
+    parser.add_argument("--laws", default="hold,aimd,cubic")
+    parser.add_argument("--group", default="mixed", help=f"of {', '.join(GROUPS)}; or several")
+    parser.add_argument("--pages", type=int, default=20_000)
+    parser.add_argument("--rows", action="store_true", help="each crawl, the worst first")
+    parser.add_argument("--processes", type=int, default=None)
+    parser.add_argument("--out", type=Path, help="folder for the table")
+    given = parser.parse_args()
+    table = Table("random_servers")
+    table.add(f"{'':<34}" + "".join(f"{head:>8}" for head in HEADS))
+    for group in given.group.split(","):
+        for law in given.laws.split(","):
+            numbers = given.only or range(given.count)
+            jobs = [(law, group, given.seed, number) for number in numbers]
+            with Pool(given.processes) as pool:
+                found = list(pool.imap_unordered(partial(crawl, pages=given.pages), jobs))
+            for kind in sorted({each.kind for each in found}):
+                table.add(line(f"{law} {group} {kind}", [e for e in found if e.kind == kind]))
+            table.add(line(f"{law} {group}", found), "")
+            if given.rows:
+                table.add(*map(row, sorted(found, key=lambda each: each.goodput)), "")
+    table.keep(given.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
