@@ -54,6 +54,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+NOTICE = 0.5
+"""Seconds between two looks at what nobody tells of: that the spider closes, that a middleware has
+replaced a request."""
+
 _RUNNING: WeakSet[AdaptiveThrottle] = WeakSet()
 """Extensions of the crawlers that run in this process."""
 
@@ -199,6 +203,7 @@ class AdaptiveThrottle:
         self._observer.begin()
         if self.recorder is not None:
             self._showing.begin(self.recorder)
+        self._repeat(self.traffic.tick, NOTICE)
         self._repeat(self._on_tick, TICK)
         if self._settings.log_interval:
             self._repeat(self._on_interval, self._settings.log_interval)
@@ -209,7 +214,6 @@ class AdaptiveThrottle:
         self._loops.append(loop)
 
     def _on_tick(self) -> None:
-        self.traffic.tick()
         self._observer.tick()
         if self.recorder is not None:
             self.recorder.tick()
