@@ -98,8 +98,8 @@ def draw(seed: int, number: int) -> Shape:
 
 
 def _answer(shape: Shape, visit: Visit) -> Answer:
-    """What a site of that shape has at a URL."""
-    host = visit.host.partition(":")[0]
+    """What a site of that shape has at a URL: the same at the sites of both arms."""
+    host = visit.host.partition(":")[0].rpartition(".")[2]
     chance = Random(f"{shape.seed} {host} {visit.path}")
     latency = shape.latency * (0.5 + Random(f"{shape.seed} {host}").random())
     if visit.path == "/robots.txt":
