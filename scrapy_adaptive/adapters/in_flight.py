@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_adaptive.core.governor import Governor
-    from scrapy_adaptive.core.limits import Limits
+    from scrapy_adaptive.core.slot_config import Limits
 
     from .refusal_rules import RefusalRules, Verdict
     from .reporting import Reporting

@@ -20,8 +20,8 @@ from .breaker.uplink import Cut, Uplink
 from .crawl_wide import CrawlWide
 from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
 from .global_rate import GlobalRate
-from .limits import Limits
 from .slot import Slot
+from .slot_config import Limits
 from .slots import CEILINGS, Slots
 
 

@@ -20,7 +20,7 @@ from .quotas import Quotas
 
 if TYPE_CHECKING:
     from .ceiling import Ceiling
-    from .limits import Limits
+    from .slot_config import Limits
 
 ON_TIME = 0.5
 """Share of a gap by which a request may leave late and still count as paced by the delay."""

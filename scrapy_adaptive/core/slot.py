@@ -25,7 +25,7 @@ from .suspects import Suspects
 if TYPE_CHECKING:
     from .ceiling import Ceiling
     from .classes import Classes
-    from .limits import Limits
+    from .slot_config import Limits
 
 DRAIN = 10.0
 """Most seconds for which a pause waits for what is in flight: who takes longer is no news, and is
