@@ -105,6 +105,9 @@ class AdaptiveThrottle:
             observer=self._observer,
             recorder=self.recorder,
         )
+        self._reporting.know(governor.known)
+        if governor.known is not None:
+            self.rules.know(governor.known)
         self.traffic = Traffic(
             governor,
             self.engine,

@@ -6,7 +6,8 @@ Laws
 * It is read again in a thread each ADAPTIVE_RULES_REFRESH seconds; other rules take the place of
   the old ones at one instant, and whatever waits is asked about again.
 * A database that is away opens no gate: the last good rules hold, and one line says so.
-* Rules expire by the wall clock, at most `traffic.tick` late.
+* Rules expire by the wall clock, at most a `tick` late.
+* Tokens of quotas are fetched in a thread; those left over at the end are given back.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from scrapy.utils.asyncio import create_looping_call, run_in_thread
+from scrapy.utils.asyncio import call_later, create_looping_call, run_in_thread
 from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_adaptive.core.limits.book import Book
+from scrapy_adaptive.core.limits.tokens import Tokens
 from scrapy_adaptive.report import units
 
 from .errors import SettingsError
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from scrapy.utils.asyncio import AsyncioLoopingCall
     from twisted.internet.task import LoopingCall
 
+    from scrapy_adaptive.core.limits.known import KnownLimits, Use
     from scrapy_adaptive.core.limits.rule import Rule
     from scrapy_adaptive.rules.table import Problem, Reading, RuleTable
 
@@ -40,6 +44,10 @@ logger = logging.getLogger("scrapy_adaptive")
 
 MOST_NAMED = 20
 """Bad rows that have a line of their own each time the table is read."""
+
+
+RETRY = 5.0
+"""Seconds after which tokens are asked for again, at most."""
 
 
 class RulesKeeper:
@@ -73,7 +81,7 @@ class RulesKeeper:
         self._is_reading = self._has_ended = False
         self._told: set[Problem] = set()
         self._told_ties: set[tuple[str, str]] = set()
-        self.table = _table(settings)
+        self.table = open_table(settings)
         if self.table is not None:
             self._read_first(self.table, is_optional=settings.rules_optional)
         self.book = self._make(self._wall_clock())
@@ -99,6 +107,11 @@ class RulesKeeper:
 
     # While the crawl runs
 
+    def know(self, known: KnownLimits) -> None:
+        """These are the crawl's known limits."""
+        if self.table is not None:
+            known.tokens = Tokens(self._on_wanted)
+
     def begin(self, traffic: Traffic) -> None:
         """The crawl has begun."""
         self._traffic = traffic
@@ -111,6 +124,10 @@ class RulesKeeper:
         self._has_ended = True
         if self._loop is not None and self._loop.running:
             self._loop.stop()
+        known = None if self._traffic is None else self._traffic.governor.known
+        if known is not None:
+            self._write_stats(known)
+            self._give_back(known)
         if self.table is not None and not self._is_reading:
             self.table.engine.dispose()
 
@@ -119,6 +136,64 @@ class RulesKeeper:
         now = self._wall_clock()
         if now >= self._expires_at:
             self._swap(self._make(now))
+
+    # Quotas
+
+    def _on_wanted(self) -> None:
+        """Tokens are wanted; within the same turn of the loop more may be."""
+        call_later(0, self._fetch)
+
+    def _fetch(self) -> None:
+        if self._traffic is not None and not self._has_ended:
+            deferred_from_coro(self._fetch_in_thread(self._traffic))
+
+    async def _fetch_in_thread(self, traffic: Traffic) -> None:
+        table, tokens = self.table, self._tokens
+        assert table is not None
+        assert tokens is not None
+        asks, began_at = tokens.asks(), traffic.clock()
+        if not asks:
+            return
+        try:
+            grants = await run_in_thread(table.quotas.take, asks)
+        except OSError as error:
+            self._on_lost(error)
+            tokens.on_failed(asks, traffic.clock() + min(RETRY, self._refresh))
+        else:
+            self._on_found()
+            held = [each._replace(until=began_at + each.until) for each in grants]
+            tokens.on_grants(held, traffic.clock())
+        if self._has_ended and traffic.governor.known is not None:
+            self._give_back(traffic.governor.known)
+        else:
+            traffic.on_tokens(ask.key for ask in asks)
+
+    @property
+    def _tokens(self) -> Tokens | None:
+        known = None if self._traffic is None else self._traffic.governor.known
+        return None if known is None else known.tokens
+
+    def _give_back(self, known: KnownLimits) -> None:
+        left = [] if known.tokens is None else list(known.tokens.left())
+        uses = known.take_uses()
+        if self.table is None or self._lost_at is not None:
+            return
+        rules = {each.key: rule for each in left if (rule := known.rule_of(each.key)) is not None}
+        try:
+            if left:
+                self.table.quotas.give_back(left, rules)
+        except OSError as error:
+            self._on_lost(error)
+        with suppress(OSError):
+            self.table.add_uses(uses)
+
+    def _write_stats(self, known: KnownLimits) -> None:
+        uses = list(known.uses.values())
+        self._stats.set_value("adaptive/rules/sent", sum(each.sent for each in uses))
+        self._stats.set_value("adaptive/rules/refused", sum(each.refused for each in uses))
+        self._stats.set_value("adaptive/rules/held", sum(each.held for each in uses))
+        self._stats.set_value("adaptive/rules/would_hold", sum(each.would_hold for each in uses))
+        self._stats.set_value("adaptive/rules/meters", len(known.meters))
 
     def _read_again(self) -> None:
         if not self._is_reading:
@@ -129,7 +204,9 @@ class RulesKeeper:
         table = self.table
         assert table is not None
         try:
-            reading, book = await run_in_thread(self._read, table)
+            known = None if self._traffic is None else self._traffic.governor.known
+            uses = {} if known is None else known.take_uses()
+            reading, book = await run_in_thread(self._read, table, uses)
         except OSError as error:
             self._on_lost(error)
         else:
@@ -142,9 +219,14 @@ class RulesKeeper:
             if self._has_ended:
                 table.engine.dispose()
 
-    def _read(self, table: RuleTable) -> tuple[Reading | None, Book | None]:
+    def _read(
+        self, table: RuleTable, uses: Mapping[str, Use]
+    ) -> tuple[Reading | None, Book | None]:
         """In a thread: all that takes long, so that the event loop does not wait for it."""
         reading = table.read()
+        if uses:
+            with suppress(OSError):  # who may only read has no table of it
+                table.add_uses(uses)
         if reading is None:
             return None, None
         self._stored = reading.rules
@@ -212,7 +294,7 @@ class RulesKeeper:
             logger.info("adaptive rules: the database is back after %s", units.duration(away))
 
 
-def _table(settings: AdaptiveSettings) -> RuleTable | None:
+def open_table(settings: AdaptiveSettings) -> RuleTable | None:
     """The table of the settings; None where there is none.
 
     Raises:

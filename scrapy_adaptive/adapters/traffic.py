@@ -430,6 +430,13 @@ class Traffic:
             self._turn_away(each)
             self.rearm(each)
 
+    def on_tokens(self, meters: Iterable[str]) -> None:
+        """Quotas have got tokens, or an instant at which there may be some."""
+        keys = list(meters)
+        self._rearm_meters(keys)
+        for each in self._leaves_at_gate(WHOLE_CRAWL, keys):
+            self.rearm(each)
+
     def _rearm_meters(self, meters: Iterable[str]) -> None:
         for each in meters:
             self.rearm(METER + each, room_at=self.room.on_freed(METER + each))

@@ -284,6 +284,8 @@ class Governor:
         assert self.known is not None
         hold = self._ready_at(leaf, now)
         if hold is not None:
+            if hold.reason is Reason.RULE:
+                self.known.on_held(leaf.slot, hold)
             return hold
         permit = self._take(leaf.slot, now)
         permit.meters = self.known.take(leaf, now)
@@ -313,7 +315,7 @@ class Governor:
         leaf = self._leaf(key, now)
         hold = self.known.hold_queued(leaf, now, lead)
         if hold is not None:
-            self.known.on_held(hold.meter)
+            self.known.on_held(leaf.slot, hold)
             return hold
         hold = self._reserve(leaf.slot, now, lead)
         if hold is None:

@@ -55,7 +55,7 @@ def hashed(secret: str) -> str:
     """What is shown and stored of a secret.
 
     >>> hashed("key-of-alice")
-    '22be65fc5412'
+    'd16a80956c32'
     """
     return hashlib.sha256(secret.encode()).hexdigest()[:HASH]
 

@@ -45,7 +45,7 @@ RULES = sa.Table(
 HITS = sa.Table(
     "adaptive_hits",
     metadata,
-    sa.Column("rule_id", _BIG, primary_key=True, autoincrement=False),
+    sa.Column("rule_id", sa.Text, primary_key=True),
     sa.Column("key", sa.Text, primary_key=True),
     sa.Column("cell", _BIG, primary_key=True, autoincrement=False),
     sa.Column("taken", sa.Integer, nullable=False),
@@ -55,7 +55,7 @@ HITS = sa.Table(
 USES = sa.Table(
     "adaptive_uses",
     metadata,
-    sa.Column("rule_id", _BIG, primary_key=True, autoincrement=False),
+    sa.Column("rule_id", sa.Text, primary_key=True),
     sa.Column("sent", _BIG, nullable=False),
     sa.Column("refused", _BIG, nullable=False),
     sa.Column("held", _BIG, nullable=False),

@@ -15,16 +15,22 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from scrapy_adaptive.core.limits.known import Use
 from scrapy_adaptive.core.limits.rule import Rule, RuleError
 
+from .quotas import QuotaTable
 from .reading import read_rule
-from .schema import RULES, DatabaseError, engine_for, metadata, told
+from .schema import RULES, USES, DatabaseError, engine_for, metadata, told
 
 COLUMNS: Mapping[str, str] = {
     "interval_seconds": "interval",
     "window_seconds": "window",
 }
 """Columns whose name says their unit, and the word of a rule."""
+
+
+COUNTED = ("sent", "refused", "held")
+"""What is counted of each rule."""
 
 
 class Problem(NamedTuple):
@@ -58,6 +64,7 @@ class RuleTable:
         self, url: str, *, sources: Collection[str] | None = None, secrets: Collection[str] = ()
     ) -> None:
         self.engine = engine_for(url)
+        self.quotas = QuotaTable(self.engine)
         self._sources = sources
         self._secrets = secrets
         self._rows: list[tuple[Any, ...]] | None = None
@@ -132,6 +139,36 @@ class RuleTable:
         except SQLAlchemyError as error:
             raise DatabaseError(f"{self.address}: {told(error)}") from None
         return len(rows)
+
+    def add_uses(self, uses: Mapping[str, Use]) -> None:
+        """Add what came of the requests under these rules.
+
+        Raises:
+            DatabaseError: the table cannot be written.
+        """
+        try:
+            with self.engine.begin() as connection:
+                for rule, use in sorted(uses.items()):
+                    added = {word: USES.c[word] + getattr(use, word) for word in COUNTED}
+                    update = sa.update(USES).where(USES.c.rule_id == rule).values(added)
+                    if not connection.execute(update.returning(USES.c.rule_id)).all():
+                        row = {word: getattr(use, word) for word in COUNTED}
+                        connection.execute(sa.insert(USES).values(rule_id=rule, **row))
+        except SQLAlchemyError as error:
+            raise DatabaseError(f"{self.address}: {told(error)}") from None
+
+    def uses(self) -> dict[str, Use]:
+        """What came of the requests under each rule, by lasting id.
+
+        Raises:
+            DatabaseError: the table cannot be read.
+        """
+        try:
+            with self.engine.connect() as connection:
+                rows = connection.execute(sa.select(USES)).mappings().all()
+        except SQLAlchemyError as error:
+            raise DatabaseError(f"{self.address}: {told(error)}") from None
+        return {row["rule_id"]: Use(*(row[word] for word in COUNTED)) for row in rows}
 
 
 def _column(field: str) -> str:

@@ -88,6 +88,16 @@ class HitStack:
                 return (number + 1) * self._width + aged(window)
         return -math.inf
 
+    def times(self) -> list[tuple[float, int]]:
+        """Instants, none too early, and the hits answered by then."""
+        if self._times is not None:
+            return [(each, 1) for each in self._times]
+        return [
+            ((number + 1) * self._width, count)
+            for number, count in enumerate(self._cells, self._first)
+            if count
+        ]
+
     def _forget_times(self, since: float) -> None:
         times = self._times
         assert times is not None
@@ -116,16 +126,8 @@ class HitStack:
         width = window / CELLS
         if self._times is None and width == self._width:
             return
-        if self._times is not None:
-            ends = [(each, 1) for each in self._times]
-        else:
-            ends = [
-                ((number + 1) * self._width, count)
-                for number, count in enumerate(self._cells, self._first)
-                if count
-            ]
         since = now - aged(window)
-        ends = [(end, count) for end, count in ends if end > since]
+        ends = [(end, count) for end, count in self.times() if end > since]
         self._times, self._width, self._cells = None, width, array("I")
         if not ends:
             return

@@ -14,8 +14,8 @@ Laws
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from scrapy_adaptive.core.facts import Counted, Hold, Permit, Reason
@@ -23,7 +23,8 @@ from scrapy_adaptive.core.facts import Counted, Hold, Permit, Reason
 from .book import Book
 from .meter import NEVER, Meter
 from .meter_table import SEPARATOR, MeterTable, rule_id
-from .rule import Rule
+from .rule import Rule, without_window
+from .tokens import Tokens
 
 FIELD = "\x1f"
 """Between the slot and the meters in the key of a leaf: in no name of a host."""
@@ -36,6 +37,9 @@ LEAST_LEAD = 0.02
 
 MOST_EXPECTED = 64
 """Meters of one slot whose rates add up to a first guess."""
+
+CONTRADICTED = 0.95
+"""Share of the rate of its rules below which a site's refusals contradict them."""
 
 DELAY = "DOWNLOAD_DELAY"
 """Id of the rule that this setting is, for what no rule paces in a slot where some do."""
@@ -92,12 +96,18 @@ class KnownLimits:
         """Slot to the rate that its rules let pass, 1/s: a first guess, and no delay of the user's
         any more; infinity where they say nothing of the rate."""
         self.uses: dict[str, Use] = {}
+        self._told: dict[str, Use] = {}
+        """What was told of them."""
+        self.tokens: Tokens | None = None
+        """Of quotas that are counted in a table; None where each process counts for itself."""
         self.meters = MeterTable(most)
         self._burst = burst
         self._delay_of = delay_of
         self._rates: dict[str, dict[str, float]] = {}
         """Slot to meters to the rate of each."""
         self._leaves: dict[str, Leaf] = {}
+        self._held: dict[str, Hold] = {}
+        """Slot to what last held requests of it."""
         self._promised: dict[str, list[float]] = {}
         """Meter to the number of promises, and the instant of the latest."""
 
@@ -154,7 +164,9 @@ class KnownLimits:
         found: Hold | None = None
         for key, rule in leaf.meters:
             if not rule.dry_run:
-                at = self._meter(key, rule).ready_at(rule, self._burst, now)
+                at = self._meter(key, rule).ready_at(self._local(rule), self._burst, now)
+                if self.tokens is not None and rule.is_quota:
+                    at = max(at, self.tokens.ready_at(key, rule, now))
                 if at > now and (found is None or at > found.until):
                     found = Hold(at, Reason.RULE, key)
         return found
@@ -171,8 +183,21 @@ class KnownLimits:
 
     def queue_at(self, key: str, rule: Rule, now: float, lead: float = 0.0) -> float:
         """The instant from which one more request may set out for this meter."""
-        meter, lead = self._meter(key, rule), lead if lead > LEAST_LEAD else 0.0
         promised = self._promised.get(key)
+        at = self._queue_at(key, self._local(rule), now, lead, promised)
+        if self.tokens is not None and rule.is_quota:
+            count = 0 if promised is None else int(promised[0])
+            at = max(at, self.tokens.ready_at(key, rule, now, count))
+        return at
+
+    def _local(self, rule: Rule) -> Rule:
+        """What of a rule is counted here: the window of a quota may be counted in a table."""
+        return rule if self.tokens is None or not rule.is_quota else without_window(rule)
+
+    def _queue_at(
+        self, key: str, rule: Rule, now: float, lead: float, promised: list[float] | None
+    ) -> float:
+        meter, lead = self._meter(key, rule), lead if lead > LEAST_LEAD else 0.0
         if promised is None:
             return meter.ready_at(rule, self._burst, now) - lead
         count, promised_at = int(promised[0]), promised[1]
@@ -231,7 +256,9 @@ class KnownLimits:
             use.sent += 1
             if rule.dry_run and meter.ready_at(rule, self._burst, now) > now:
                 use.would_hold += 1
-            meter.take(rule, now)
+            meter.take(self._local(rule), now)
+            if self.tokens is not None and rule.is_quota and not rule.dry_run:
+                self.tokens.take(key, rule, now)
             counted.append(Counted(key, meter))
         return tuple(counted)
 
@@ -241,7 +268,7 @@ class KnownLimits:
         """A request ended: answered, or never sent."""
         for key, meter in permit.meters:
             rule = self.rule_of(key)
-            meter.end(rule, now, is_hit=is_hit)
+            meter.end(rule and self._local(rule), now, is_hit=is_hit)
             if refused and rule is not None:
                 self.use(rule).refused += 1
 
@@ -250,13 +277,71 @@ class KnownLimits:
         self.book = book
         self._leaves.clear()
         self._rates.clear()
+        self._held.clear()
         self.expected.clear()
 
-    def on_held(self, key: str) -> None:
-        """Requests wait for this meter."""
-        rule = self.rule_of(key)
+    def on_held(self, slot: str, hold: Hold) -> None:
+        """Requests of this slot wait for a meter."""
+        self._held[slot] = hold
+        rule = self.rule_of(hold.meter)
         if rule is not None:
             self.use(rule).held += 1
+
+    def held(self, slot: str, now: float) -> Hold | None:
+        """What holds requests of this slot, as far as was found; None where nothing does now."""
+        hold = self._held.get(slot)
+        if hold is None or hold.until <= now or self.rule_of(hold.meter) is None:
+            return None
+        until = self.meter_at(hold.meter, now)
+        return hold._replace(until=until) if until > now else None
+
+    def contradiction(self, permit: Permit, refused_rate: float) -> Rule | None:
+        """The rule that says more than the site allows, if one does.
+
+        Args:
+            permit: of a request that was refused.
+            refused_rate: the lowest rate that the site refused to its slot, 1/s.
+        """
+        if not refused_rate < CONTRADICTED * self.expected.get(permit.key, 0.0):
+            return None
+        rules = [rule for key, _ in permit.meters if (rule := self.rule_of(key)) is not None]
+        paced = [rule for rule in rules if rule.pace < math.inf and rule.id != DELAY]
+        return min(paced, key=lambda rule: rule.pace, default=None)
+
+    # For the next crawl
+
+    def quota_hits(self, now: float) -> Iterator[tuple[str, str, list[tuple[float, int]]]]:
+        """Hits of quotas that are counted here: by lasting id of the rule, and what it counts."""
+        for key, meter in self.meters:
+            rule = self.book.rules.get(rule_id(key))
+            if rule is not None and rule.is_quota and meter.hits is not None:
+                times = meter.hits.times() + [(now, meter.in_flight)] * (meter.in_flight > 0)
+                yield rule.lasting_id, key.partition(SEPARATOR)[2], times
+
+    def recall_hits(self, lasting_id: str, key: str, times: list[tuple[float, int]]) -> None:
+        """Hits of an earlier crawl go on counting."""
+        for rule in self.book:
+            if rule.lasting_id == lasting_id and rule.is_quota:
+                for at, count in times:
+                    meter_key = f"{rule.id}{SEPARATOR}{key}"
+                    self.meters.at(meter_key, rule, self.book.rules, at).note(rule, at, count)
+
+    def all_uses(self) -> dict[str, Use]:
+        """What came of the requests under each rule, by lasting id."""
+        rules = self.book.rules
+        return {rules[each].lasting_id: use for each, use in self.uses.items() if each in rules}
+
+    def take_uses(self) -> dict[str, Use]:
+        """What came of the requests under each rule since this was asked last, by lasting id."""
+        found = {}
+        for each, use in self.uses.items():
+            told = self._told.get(each, Use())
+            fresh = Use(use.sent - told.sent, use.refused - told.refused, use.held - told.held)
+            rule = self.book.rules.get(each)
+            if rule is not None and fresh != Use():
+                found[rule.lasting_id] = fresh
+                self._told[each] = replace(use)
+        return found
 
     def use(self, rule: Rule) -> Use:
         """What came of the requests under this rule."""

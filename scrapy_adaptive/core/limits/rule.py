@@ -13,7 +13,8 @@ Durations are seconds; instants of expiry are seconds since the epoch, by the wa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from scrapy_adaptive.core.classes import normalised
@@ -155,6 +156,13 @@ class Rule:
         return self.allowed_rate < math.inf and not self.dry_run
 
     @property
+    def lasting_id(self) -> str:
+        """What outlives a change of the settings: rules there have no id of their own."""
+        if self.is_stored:
+            return self.id
+        return " ".join([self.name, self.host, self.uri, str(self.identity or ANY)])
+
+    @property
     def label(self) -> str:
         """What people call it."""
         return f"rule {self.id} ({self.name})" if self.name else f"rule {self.id}"
@@ -179,6 +187,17 @@ def _check_scope(rule: Rule) -> None:
         identity.source.isidentifier() and identity.pattern and identity.pattern.isprintable()
     ):
         raise RuleError("identity", str(identity), "source=value, for instance account=alice")
+
+
+@lru_cache(maxsize=10_000)
+def without_window(rule: Rule) -> Rule:
+    """The same rule, but for its window: that is counted elsewhere.
+
+    How its hits are spread stays, where it says so.
+    """
+    rate = min(rule.rate, 1.0 / rule.spacing) if rule.spacing else rule.rate
+    burst = rule.burst if rate < math.inf else 0.0
+    return replace(rule, max_hits=0, window=0.0, rate=rate, burst=burst)
 
 
 def normalised_uri(path: str) -> str:
