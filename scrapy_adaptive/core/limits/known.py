@@ -351,7 +351,7 @@ class KnownLimits:
         return use
 
     def _meter(self, key: str, rule: Rule) -> Meter:
-        return self.meters.get(key, rule, len(self.book)) or _EMPTY
+        return self.meters.get(key, rule) or _EMPTY
 
 
 def meter_key(rule: Rule, host: str, identities: Mapping[str, str]) -> str:

@@ -22,7 +22,7 @@ LOOKS = 4
 """Meters looked at for one that may be forgotten, each time one is made."""
 
 SHARED = 16
-"""Of so many meters one more may be made to be shared."""
+"""Of so many meters one more may be made to be shared, for each rule that has no room."""
 
 
 class MeterTable:
@@ -48,11 +48,11 @@ class MeterTable:
         """Meters that keys share for want of room."""
         return len(self._shared)
 
-    def get(self, key: str, rule: Rule, rule_count: int) -> Meter | None:
+    def get(self, key: str, rule: Rule) -> Meter | None:
         """The meter of this key; None where there is none, so that it is full."""
         found = self._meters.get(key)
         if found is None and self._shared:
-            return self._shared.get(self._shared_key(key, rule, rule_count))
+            return self._shared.get(self._shared_key(key, rule))
         return found
 
     def at(self, key: str, rule: Rule, rules: Mapping[str, Rule], now: float) -> Meter:
@@ -60,7 +60,7 @@ class MeterTable:
         found = self._meters.get(key)
         if found is not None:
             return found
-        shared_key = self._shared_key(key, rule, len(rules))
+        shared_key = self._shared_key(key, rule)
         shared = self._shared.get(shared_key)
         if shared is not None:
             if not shared.is_full(rule, now):
@@ -74,9 +74,8 @@ class MeterTable:
             self._shared[shared_key] = meter
         return meter
 
-    def _shared_key(self, key: str, rule: Rule, rule_count: int) -> tuple[str, int]:
-        places = max(1, self._most // SHARED // max(1, rule_count))
-        return rule.id, hash(key) % places
+    def _shared_key(self, key: str, rule: Rule) -> tuple[str, int]:
+        return rule.id, hash(key) % max(1, self._most // SHARED)
 
     def _forget(self, rules: Mapping[str, Rule], now: float) -> None:
         meters = self._meters
