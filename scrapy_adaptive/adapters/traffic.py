@@ -203,7 +203,8 @@ class Traffic:
                 self.in_flight.drop(request)
                 key = self.names.under(self.governor.host_of(key), request)
                 first = True
-        self.rearm(key)
+        else:  # who was waited for by others has seen to them
+            self.rearm(key)
         return None
 
     def _engage(self, request: Request, key: str) -> bool:

@@ -138,7 +138,8 @@ class Governor:
 
     def ready_at(self, key: str, now: float) -> Hold | None:
         """Why nothing may be sent for this slot at `now`, and until when; None when it may."""
-        hold = self.stop_hold(now) or self.slot(key, now).hold(now)
+        hold = self._stop_hold(now, queued=False) if self._may_be_stopped else None
+        hold = hold or self.slot(key, now).hold(now)
         host = self._families.host_of(key)
         if host is not None:
             hold = _later(hold, self.slot(host, now).hold(now))
@@ -157,11 +158,13 @@ class Governor:
 
         The crawler's own uplink is down, or the global breaker is open.
         """
-        return self._stop_hold(now, queued=False)
+        return self._stop_hold(now, queued=False) if self._may_be_stopped else None
+
+    @property
+    def _may_be_stopped(self) -> bool:
+        return self._uplink.down_at < math.inf or self._global_breaker.is_open
 
     def _stop_hold(self, now: float, *, queued: bool) -> Hold | None:
-        if self._uplink.down_at == math.inf and not self._global_breaker.is_open:
-            return None
         until = self._uplink.hold_until(now, queued=queued)
         if until is not None:
             return Hold(until, Reason.UPLINK)
@@ -172,7 +175,8 @@ class Governor:
 
     def crawl_hold(self, now: float) -> Hold | None:
         """Why no request of any slot may leave its queue at `now`, and until when."""
-        hold = self._stop_hold(now, queued=True) or self._global_rate.hold_queued(now)
+        hold = self._stop_hold(now, queued=True) if self._may_be_stopped else None
+        hold = hold or self._global_rate.hold_queued(now)
         return _later(hold, self._crawl_wide.hold_queued(now))
 
     def queue_hold(self, key: str, now: float, lead: float = 0.0) -> Hold | None:
