@@ -95,8 +95,7 @@ class Event(Enum):
     UPLINK_DOWN = "uplink down"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """How one request ended, as far as politeness cares."""
 
     outcome: Outcome
@@ -143,8 +142,7 @@ class Permit:
     """That of the whole crawl's slot, where all slots share a limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What an answer changed, and why."""
 
     event: Event

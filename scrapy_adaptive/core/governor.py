@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .breaker.global_breaker import GlobalBreaker
 from .breaker.uplink import Cut, Uplink
@@ -423,7 +423,7 @@ class Governor:
         """What a class's request means for its host: an acceptance is one, pain is no news."""
         slot = self._slots[permit.key]
         if answer.outcome is Outcome.ACCEPTED:
-            slot.on_answer(permit, replace(answer, quotas=()), now, self._chance())
+            slot.on_answer(permit, answer._replace(quotas=()), now, self._chance())
         else:
             slot.on_lost(permit)
 
