@@ -140,6 +140,8 @@ class Governor:
         """Why nothing may be sent for this slot at `now`, and until when; None when it may."""
         hold = self._stop_hold(now, queued=False) if self._may_be_stopped else None
         hold = hold or self.slot(key, now).hold(now)
+        if self._uplink.is_down:
+            hold = _later(hold, self._test_hold(key, now, queued=False))
         host = self._families.host_of(key)
         if host is not None:
             hold = _later(hold, self.slot(host, now).hold(now))
@@ -190,13 +192,13 @@ class Governor:
         slot = self._slots.get(key)
         hold = None if slot is None else slot.hold_queued(now, lead)
         if self._uplink.is_down:
-            hold = _later(hold, self._test_hold(key, now))
+            hold = _later(hold, self._test_hold(key, now, queued=True))
         host = self._slots.get(self._families.host_of(key) or "")
         return hold if host is None else _later(hold, host.hold_queued(now, lead))
 
-    def _test_hold(self, key: str, now: float) -> Hold | None:
+    def _test_hold(self, key: str, now: float, *, queued: bool) -> Hold | None:
         """While the line is down: why another host than this slot's is tested first."""
-        until = self._uplink.hold_failing_until(self.host_of(key), now)
+        until = self._uplink.hold_failing_until(self.host_of(key), now, queued=queued)
         return None if until is None else Hold(until, Reason.PAUSED)
 
     def next_wakeup(self, keys: Iterable[str], now: float) -> float:
@@ -229,7 +231,7 @@ class Governor:
         if host is not None:
             permit.host = self._slots[host].take(now, self._chance())
         permit.crawl = self._crawl_wide.take(now, self._chance())
-        self._uplink.on_sent(now)
+        self._uplink.on_sent(permit.key if host is None else host, now)
         self.counts.granted += 1
         self.counts.probes += permit.probe
         return permit
@@ -246,7 +248,7 @@ class Governor:
         slot = self._slots.get(key) or self.slot(key, now)
         hold = slot.hold_queued(now, lead)
         if self._uplink.is_down:
-            hold = _later(hold, self._test_hold(key, now))
+            hold = _later(hold, self._test_hold(key, now, queued=True))
         host_key = self._families.host_of(key)
         host = None if host_key is None else self.slot(host_key, now)
         if host is not None:
