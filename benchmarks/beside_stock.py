@@ -60,7 +60,10 @@ def run(scenarios: list[Scenario], out: Path | None) -> int:
         failed = failings(scenario, stock, ours)
         worse += bool(failed)
         bound = bound_of(scenario, stock)
-        table.add(row(scenario.name, stock, ours, bound, ", ".join(failed) or "as good"))
+        verdict = ", ".join(failed) or "as good"
+        if stock.within_cap > stock.seconds:
+            verdict += f"; stock's within its cap: {stock.within_cap:.1f} s"
+        table.add(row(scenario.name, stock, ours, bound, verdict))
     table.add("", *(f"{each.name}: {each.about}" for each in scenarios))
     table.add("", f"{len(scenarios) - worse} of {len(scenarios)} as good as stock Scrapy")
     table.keep(out)

@@ -56,6 +56,8 @@ ADAPTIVE = {
     "ADAPTIVE_START_DELAY": 0,
     "ADAPTIVE_TARGET_CONCURRENCY": 16,
 }
+ARMS: dict[str, dict[str, Any]] = {"stock": {}, "adaptive": ADAPTIVE}
+"""Settings of each arm, by its name."""
 
 
 class PagesSpider(Spider):
@@ -92,9 +94,9 @@ class PagesSpider(Spider):
         self.crawler.stats.set_value("cpu", self.cpu + time.process_time())
 
 
-def crawl(base: str, pages: int, *, adaptive: bool) -> None:
+def crawl(base: str, pages: int, arm: str) -> None:
     """One arm, in this process."""
-    process = AsyncCrawlerProcess({**SETTINGS, **(ADAPTIVE if adaptive else {})})
+    process = AsyncCrawlerProcess({**SETTINGS, **ARMS[arm]})
     crawler = process.create_crawler(PagesSpider)
     process.crawl(crawler, base=base, pages=str(pages))
     process.start()
@@ -108,35 +110,36 @@ def crawl(base: str, pages: int, *, adaptive: bool) -> None:
     print(json.dumps(report))
 
 
-def command_of(base: str, pages: int, *, adaptive: bool) -> list[str]:
+def command_of(base: str, pages: int, arm: str, script: str = __file__) -> list[str]:
     """What runs one arm."""
-    arm = "adaptive" if adaptive else "stock"
-    return [sys.executable, __file__, "--arm", arm, "--base", base, "--pages", str(pages)]
+    return [sys.executable, script, "--arm", arm, "--base", base, "--pages", str(pages)]
 
 
-def report_of(output: str, pages: int, *, adaptive: bool) -> dict[str, Any]:
+def report_of(output: str, pages: int, arm: str) -> dict[str, Any]:
     """What an arm says of itself at its end."""
     report: dict[str, Any] = json.loads(output.splitlines()[-1])
-    if report["pages"] != pages or (adaptive and report["measured"] != pages):
+    if report["pages"] != pages or (arm != "stock" and report["measured"] != pages):
         raise SystemExit(f"an arm did not fetch each page once: {report}")
     return report
 
 
-def run_arm(base: str, pages: int, *, adaptive: bool) -> dict[str, Any]:
+def run_arm(base: str, pages: int, arm: str) -> dict[str, Any]:
     """One arm, in a process of its own; returns its report."""
-    command = command_of(base, pages, adaptive=adaptive)
+    command = command_of(base, pages, arm)
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     if done.returncode:
         raise SystemExit(f"an arm failed:\n{done.stderr[-2000:]}")
-    return report_of(done.stdout, pages, adaptive=adaptive)
+    return report_of(done.stdout, pages, arm)
 
 
-def instructions_per_page(base: str, counter: Sequence[str], *, adaptive: bool) -> float:
-    """Of one arm, in millions."""
+def instructions_per_page(
+    base: str, counter: Sequence[str], arm: str, script: str = __file__
+) -> float:
+    """Of one arm, in millions; `script` is the benchmark that has it."""
     counts = []
     for pages in (FEW, MANY):
-        counted, output = count(counter, command_of(base, pages, adaptive=adaptive))
-        report_of(output, pages, adaptive=adaptive)
+        counted, output = count(counter, command_of(base, pages, arm, script))
+        report_of(output, pages, arm)
         counts.append(counted)
     return (counts[1] - counts[0]) / (MANY - FEW) / 1e6
 
@@ -149,7 +152,7 @@ def judge_instructions(base: str) -> bool:
         return True
     with ThreadPoolExecutor(2) as arms:
         stock, ours = arms.map(
-            lambda adaptive: instructions_per_page(base, counter, adaptive=adaptive), (False, True)
+            lambda arm: instructions_per_page(base, counter, arm), ("stock", "adaptive")
         )
     ratio = ours / stock
     print(
@@ -162,17 +165,16 @@ def judge_instructions(base: str) -> bool:
 
 def show_cpu_time(base: str, pairs: int, pages: int) -> None:
     """Measure pairs, and print them."""
-    run_arm(base, pages, adaptive=True)  # warms caches, counts for nothing
+    run_arm(base, pages, "adaptive")  # warms caches, counts for nothing
     ratios = []
     for pair in range(pairs):
-        order = (True, False) if pair % 2 else (False, True)
-        cost = {
-            adaptive: run_arm(base, pages, adaptive=adaptive)["cpu"] / pages for adaptive in order
-        }
-        ratios.append(cost[True] / cost[False])
+        order = ("adaptive", "stock") if pair % 2 else ("stock", "adaptive")
+        cost = {arm: run_arm(base, pages, arm)["cpu"] / pages for arm in order}
+        stock, ours = cost["stock"], cost["adaptive"]
+        ratios.append(ours / stock)
         print(
-            f"pair {pair + 1}: stock {cost[False] * 1e6:6.0f} µs/page, "
-            f"with the add-on {cost[True] * 1e6:6.0f} µs/page, ratio {ratios[-1]:.3f}",
+            f"pair {pair + 1}: stock {stock * 1e6:6.0f} µs/page, "
+            f"with the add-on {ours * 1e6:6.0f} µs/page, ratio {ratios[-1]:.3f}",
             flush=True,
         )
     print(f"CPU time per page, median ratio {statistics.median(ratios):.3f}")
@@ -197,11 +199,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--pairs", type=int, default=5, help="pairs of runs for the CPU time")
     parser.add_argument("--pages", type=int, default=2000, help="pages of each of them")
-    parser.add_argument("--arm", choices=("stock", "adaptive"), help=argparse.SUPPRESS)
+    parser.add_argument("--arm", choices=ARMS, help=argparse.SUPPRESS)
     parser.add_argument("--base", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.arm:
-        crawl(arguments.base, arguments.pages, adaptive=arguments.arm == "adaptive")
+        crawl(arguments.base, arguments.pages, arguments.arm)
         return 0
     if arguments.pairs < 0 or arguments.pages < 1:
         parser.error("--pairs takes at least 0, --pages at least 1")

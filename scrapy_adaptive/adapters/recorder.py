@@ -293,7 +293,7 @@ class Recorder:
         quick = (key for key in fresh if key not in chosen)
         for key in heapq.nlargest(most, quick, key=lambda key: unwritten(fresh[key])):
             row = fresh[key]
-            self._write(row, at, row.counters)
+            self._write(row, at, row.counters | self._new_rate(key, row))
         self._hand_over()
 
     def close(self, reason: str) -> None:
@@ -365,6 +365,13 @@ class Recorder:
         slot = self._governor.slot(key, now) if key in self._governor else None
         is_silent = slot is not None and slot.silent_until > now
         return is_silent or now < row.changed_at + HEARTBEAT
+
+    def _new_rate(self, key: str, row: Row) -> dict[str, float]:
+        """The allowed rate, if it is another than what was written."""
+        if key not in self._governor:
+            return {}
+        rate = finite(self._governor.slot(key, self._clock()).rate)
+        return {} if is_near(rate, row.written.get("rate", 0.0)) else {"rate": rounded(rate)}
 
     def _of_slot(self, slot: Slot, row: Row, now: float) -> dict[str, Any]:
         bound = self._observer.bound(slot, now)

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.http.headers import Headers
 
@@ -33,8 +32,7 @@ _HINTING = frozenset(map(Headers().normkey, {*HEADER_NAMES} - {"date", "age"}))
 """Names as Scrapy stores them: most responses have none of these and cost one set operation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """An outcome, and the silence the site asked for with it, in seconds."""
 
     outcome: Outcome

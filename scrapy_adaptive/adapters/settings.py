@@ -159,7 +159,7 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "ADAPTIVE_TARGET_CONCURRENCY",
-        1.0,
+        "auto",
         'a number, more than 0, or "auto"',
         concurrency,
         "AutoThrottle's N: requests of a slot that are in flight on average.",

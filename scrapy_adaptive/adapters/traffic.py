@@ -220,9 +220,10 @@ class Traffic:
                 self.in_flight.drop(request)
                 key = self.names.under(self.governor.host_of(key), request)
                 leaf, first = self.names.leaf(key, request), True
-        self.rearm(key)
-        if leaf != key:
-            self.rearm(leaf)
+        else:  # who was waited for by others has seen to them
+            self.rearm(key)
+            if leaf != key:
+                self.rearm(leaf)
         return None
 
     def _engage(self, request: Request, key: str, leaf: str) -> bool:

@@ -99,8 +99,7 @@ class Event(Enum):
     UPLINK_DOWN = "uplink down"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """How one request ended, as far as politeness cares."""
 
     outcome: Outcome
@@ -156,8 +155,7 @@ class Permit:
     """Where known limits count it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What an answer changed, and why."""
 
     event: Event

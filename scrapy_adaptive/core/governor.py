@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .breaker.global_breaker import GlobalBreaker
 from .breaker.uplink import Cut, Uplink
@@ -149,7 +149,10 @@ class Governor:
         return self._slot_ready_at(key, now)
 
     def _slot_ready_at(self, key: str, now: float) -> Hold | None:
-        hold = self.stop_hold(now) or self.slot(key, now).hold(now)
+        hold = self._stop_hold(now, queued=False) if self._may_be_stopped else None
+        hold = hold or self.slot(key, now).hold(now)
+        if self._uplink.is_down:
+            hold = _later(hold, self._test_hold(key, now, queued=False))
         host = self._families.host_of(key)
         if host is not None:
             hold = _later(hold, self.slot(host, now).hold(now))
@@ -200,11 +203,13 @@ class Governor:
 
         The crawler's own uplink is down, or the global breaker is open.
         """
-        return self._stop_hold(now, queued=False)
+        return self._stop_hold(now, queued=False) if self._may_be_stopped else None
+
+    @property
+    def _may_be_stopped(self) -> bool:
+        return self._uplink.down_at < math.inf or self._global_breaker.is_open
 
     def _stop_hold(self, now: float, *, queued: bool) -> Hold | None:
-        if self._uplink.down_at == math.inf and not self._global_breaker.is_open:
-            return None
         until = self._uplink.hold_until(now, queued=queued)
         if until is not None:
             return Hold(until, Reason.UPLINK)
@@ -215,7 +220,8 @@ class Governor:
 
     def crawl_hold(self, now: float) -> Hold | None:
         """Why no request of any slot may leave its queue at `now`, and until when."""
-        hold = self._stop_hold(now, queued=True) or self._global_rate.hold_queued(now)
+        hold = self._stop_hold(now, queued=True) if self._may_be_stopped else None
+        hold = hold or self._global_rate.hold_queued(now)
         return _later(hold, self._crawl_wide.hold_queued(now))
 
     def queue_hold(self, key: str, now: float, lead: float = 0.0) -> Hold | None:
@@ -229,13 +235,13 @@ class Governor:
         slot = self._slots.get(key)
         hold = None if slot is None else slot.hold_queued(now, lead)
         if self._uplink.is_down:
-            hold = _later(hold, self._test_hold(key, now))
+            hold = _later(hold, self._test_hold(key, now, queued=True))
         host = self._slots.get(self._families.host_of(key) or "")
         return hold if host is None else _later(hold, host.hold_queued(now, lead))
 
-    def _test_hold(self, key: str, now: float) -> Hold | None:
+    def _test_hold(self, key: str, now: float, *, queued: bool) -> Hold | None:
         """While the line is down: why another host than this slot's is tested first."""
-        until = self._uplink.hold_failing_until(self.host_of(key), now)
+        until = self._uplink.hold_failing_until(self.host_of(key), now, queued=queued)
         return None if until is None else Hold(until, Reason.PAUSED)
 
     def next_wakeup(self, keys: Iterable[str], now: float) -> float:
@@ -299,7 +305,7 @@ class Governor:
         if host is not None:
             permit.host = self._slots[host].take(now, self._chance())
         permit.crawl = self._crawl_wide.take(now, self._chance())
-        self._uplink.on_sent(now)
+        self._uplink.on_sent(permit.key if host is None else host, now)
         self.counts.granted += 1
         self.counts.probes += permit.probe
         return permit
@@ -329,7 +335,7 @@ class Governor:
         slot = self._slots.get(key) or self.slot(key, now)
         hold = slot.hold_queued(now, lead)
         if self._uplink.is_down:
-            hold = _later(hold, self._test_hold(key, now))
+            hold = _later(hold, self._test_hold(key, now, queued=True))
         host_key = self._families.host_of(key)
         host = None if host_key is None else self.slot(host_key, now)
         if host is not None:
@@ -516,7 +522,7 @@ class Governor:
         """What a class's request means for its host: an acceptance is one, pain is no news."""
         slot = self._slots[permit.key]
         if answer.outcome is Outcome.ACCEPTED:
-            slot.on_answer(permit, replace(answer, quotas=()), now, self._chance())
+            slot.on_answer(permit, answer._replace(quotas=()), now, self._chance())
         else:
             slot.on_lost(permit)
 

@@ -77,8 +77,10 @@ class Pace:
     @property
     def delay(self) -> float:
         """Least seconds between two sends."""
-        asked = max(self._floor, self.crawl_delay, self.quotas.delay)
-        return asked if self.is_dead else max(asked, self.latency_delay, 1.0 / self._ceiling.rate)
+        floor, asked, quota = self._floor, self.crawl_delay, self.quotas.delay
+        if self.is_dead:
+            return max(floor, asked, quota)
+        return max(floor, asked, quota, self.latency_delay, 1.0 / self._ceiling.rate)
 
     @property
     def _gap(self) -> float:
@@ -127,7 +129,7 @@ class Pace:
 
     def ready_at(self) -> float:
         """The instant from which one request may leave."""
-        return self._bucket.ready_at(self._gap)
+        return self._bucket.ready_at(self.delay if self._limits.jitter < 0.0 else self._gap)
 
     def room_at(self, promised: int, lead: float = 0.0) -> float:
         """The instant from which one more may set out beside so many with a promise.
@@ -135,9 +137,9 @@ class Pace:
         When there are tokens for all of them, or as far behind the last one as the bucket will
         want them to be apart: what takes long on its way to the gate must not be waited for.
         """
-        delay = self.delay
         if not promised:
-            return self._bucket.ready_at(self._gap) - lead
+            return self.ready_at() - lead
+        delay = self.delay
         apart = self._promised_at + delay * (1.0 + JITTER_RATIO)
         return min(apart, self._bucket.ready_at(delay, 1 + promised) - lead)
 

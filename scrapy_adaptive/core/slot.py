@@ -202,19 +202,16 @@ class Slot:
         """
         if self.doubts:
             return Hold(NEVER, Reason.VERDICT)
-        if self.is_parked(now):
+        is_paused, quotas = self.pause.phase is not Phase.CLOSED, self.pace.quotas
+        if (is_paused or quotas.until) and self.is_parked(now):
             return Hold(self.silent_until, Reason.PARKED)
-        if self.pause.phase is not Phase.CLOSED:
-            hold = self._hold_paused(now, busy)
-            if hold is not None:
-                return hold
+        if is_paused and (hold := self._hold_paused(now, busy)) is not None:
+            return hold
         if self._recheck_at is not None and now < self._recheck_at:
             return Hold(self._recheck_at, Reason.RECHECK)
         if busy - ahead >= self.places:
             return Hold(NEVER, Reason.CONCURRENCY)
-        if self.pace.quotas.is_spent:
-            return Hold(self.pace.quotas.until, Reason.QUOTA)
-        return None
+        return Hold(quotas.until, Reason.QUOTA) if quotas.is_spent else None
 
     def _hold_paused(self, now: float, busy: int) -> Hold | None:
         """What holds one more request than `busy` while the breaker is not closed."""
@@ -241,8 +238,6 @@ class Slot:
     def is_parked(self, now: float) -> bool:
         """Whether the site asks for a longer silence than the user wants to sit through."""
         quotas = self.pace.quotas
-        if self.pause.phase is Phase.CLOSED and not quotas.until:
-            return False
         is_paused = self.phase is not Phase.CLOSED and self.pause.is_parked(now)
         return is_paused or (now < quotas.spent_until and quotas.wait > self.limits.max_pause)
 

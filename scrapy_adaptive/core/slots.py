@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from itertools import islice
 
 from .aimd import Aimd
@@ -159,7 +158,7 @@ class Slots:
         if answer.told is not None:
             slot.resume_pause(now, decision.wait)
         why = f"{decision.why}; only {kind} is refused: it has its own pace"
-        return replace(decision, why=why, split=kind)
+        return decision._replace(why=why, split=kind)
 
     def _forget_idle(self, now: float) -> None:
         if len(self._slots) <= self._most:

@@ -65,7 +65,7 @@ def sentence(record: EventRecord) -> str:
 
     >>> from .records import EventRecord
     >>> sentence(EventRecord(9.0, "pause", "a.example", 7.2, "site", 429, 4.0))
-    'paused for 7.2 s, as the site asked, after a 429 at 4/s'
+    'paused for 7.2 s, as the site asked, after a 429; the pace limit was 4/s'
     >>> sentence(EventRecord(9.0, "limit", "a.example", rate=3.9, refused_at=4.1))
     'limit found: 3.9/s is served, 4.1/s was refused'
     """
@@ -81,7 +81,7 @@ def sentence(record: EventRecord) -> str:
     if record.event in (PAUSE, LONGER, PARKED):
         said += f" after {f'a {record.status}' if record.status else 'a failed download'}"
     if record.rate:
-        said += f"{_AT.get(record.event, ' at')} {units.rate(record.rate)}"
+        said += f"{_AT.get(record.event, '; the pace limit was')} {units.rate(record.rate)}"
     if record.count:
         said += f": {record.count:,} {'request' if record.count == 1 else 'requests'}"
     if record.page:

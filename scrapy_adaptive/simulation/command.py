@@ -67,7 +67,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=lambda text: ("ADAPTIVE_TARGET_CONCURRENCY", text),
-        help="short for -s ADAPTIVE_TARGET_CONCURRENCY=N (default: 1)",
+        help="short for -s ADAPTIVE_TARGET_CONCURRENCY=N (default: auto)",
     )
     add(
         "-s",

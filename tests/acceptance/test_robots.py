@@ -18,7 +18,7 @@ SETTINGS: dict[str, Any] = {"ROBOTSTXT_OBEY": True, "ADAPTIVE_START_DELAY": 0.02
 
 ROBOTS = "/robots.txt"
 
-LATE = 0.05
+LATE = 0.2
 """Seconds by which a busy machine may be late with one hit of two that are compared."""
 
 DELAY = 0.5

@@ -185,7 +185,9 @@ def test_the_sticky_recipe_keeps_each_session_at_its_proxy_and_a_pause_holds_onl
     assert refused
     after = [hit for hit in sites[0].hits() if hit.start > refused[-1].end]
     assert after[0].start >= refused[0].end + 4
-    assert all(site.hits()[-1].start < after[0].start for site in sites[1:])
+    for site in sites[1:]:  # they went on all the while, or were done
+        then = [hit for hit in site.hits() if refused[0].end < hit.start < after[0].start]
+        assert len(then) > 20
 
 
 def test_a_new_slot_for_each_request_holds_nothing_up(

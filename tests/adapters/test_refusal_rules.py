@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -90,7 +89,7 @@ def test_status_and_headers_make_a_verdict(
     status: int, headers: dict[str, str], verdict: Verdict, judge: Callable[..., RefusalRules]
 ) -> None:
     """And the silence that was asked for: Retry-After, else the reset of a spent quota."""
-    assert replace(judge().by_status(respond(status, headers)), quotas=()) == verdict
+    assert judge().by_status(respond(status, headers))._replace(quotas=()) == verdict
 
 
 @pytest.mark.parametrize("status", [200, 403, 429, 500])
@@ -141,7 +140,7 @@ def test_a_refusal_that_only_the_classifier_saw_keeps_its_silence(
     own = judge(lambda response: REFUSED if "captcha" in response.text else None)
     response = respond(200, headers, "<p>captcha</p>")
     verdict = own.by_body(response, own.by_status(response))
-    assert replace(verdict, quotas=()) == Verdict(REFUSED, told)
+    assert verdict._replace(quotas=()) == Verdict(REFUSED, told)
 
 
 def test_an_acceptance_by_the_classifier_asks_for_no_silence(

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.beside.compare import Result, bound_of, compare, failings
+from benchmarks.beside.compare import Result, bound_of, compare, failings, result_of
 from benchmarks.beside.scenario import Arena, Job, Scenario, numbered
 from benchmarks.beside.shapes import draw, shape_scenario
 from benchmarks.instructions import counted
+from docsite.hits import Hit
+from tests.crawling import Crawl
 from tests.servers.origin import Answer
 
 STOCK = Result(ended=True, seconds=10.0, pages=100, items=120, hits=130)
@@ -33,6 +35,13 @@ def test_a_crawl_may_take_a_fifth_longer_and_six_seconds() -> None:
     assert bound_of(ORDINARY, STOCK) == pytest.approx(18.0)
     assert failings(ORDINARY, STOCK, replace(STOCK, seconds=17.9)) == []
     assert failings(ORDINARY, STOCK, replace(STOCK, seconds=18.1)) == ["too slow"]
+
+
+def test_stock_is_no_faster_than_the_users_cap_allows() -> None:
+    """Two requests at a time at a host that was allowed one: 20 s in the add-on's way, and 6."""
+    stock = replace(STOCK, within_cap=20.0)
+    assert bound_of(ORDINARY, stock) == pytest.approx(30.0)
+    assert bound_of(ORDINARY, replace(STOCK, within_cap=5.0)) == bound_of(ORDINARY, STOCK)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +89,15 @@ def test_every_shape_can_be_built(tmp_path: Path) -> None:
     for number in range(1, 13):
         with ExitStack() as stack:
             assert shape_scenario(1, number).build(Arena(tmp_path, stack)).urls
+
+
+def test_the_time_within_the_cap_is_that_of_the_slowest_host() -> None:
+    """Ten answers of .2 s at one host, three at another, one at a time: 2 s."""
+    hits = [Hit(0.0, 0.2, 200, "/", host) for host in "a" * 10 + "b" * 3]
+    crawl = Crawl(0, {}, [], log="", stderr="", started_at=0.0, ended_at=1.0)
+    result = result_of(ORDINARY, crawl, hits, cap=1, ended=True)
+    assert result.hits == 13
+    assert result.within_cap == pytest.approx(2.0)
 
 
 def test_both_arms_of_a_scenario_are_crawled(tmp_path: Path) -> None:

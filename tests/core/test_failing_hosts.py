@@ -124,10 +124,25 @@ class TestUplink:
         for permit in out:
             virtual.fail(permit, silent=True)
         at = virtual.now + FIRST_TEST
-        assert {virtual.hold(key) for key in "abcdz"} == {Hold(at, Reason.UPLINK)}
+        assert {virtual.hold(key) for key in "abcdz"} == {
+            Hold(at + HEAD_START, Reason.PAUSED),
+            Hold(at, Reason.UPLINK),
+        }
         virtual.wait_until(at)
         virtual.fail(virtual.send("z"), silent=True)
-        assert virtual.hold("a") == Hold(at + 2 * FIRST_TEST, Reason.UPLINK)
+        assert virtual.hold("y") == Hold(at + FIRST_TEST, Reason.UPLINK)
+
+    def test_hosts_that_are_not_known_to_fail_leave_first(self) -> None:
+        virtual, out = self.cut(start_delay=0.1)
+        for permit in out[:3]:
+            virtual.fail(permit, silent=True)
+        known, other = (permit.key for permit in (out[0], out[-1]))
+        at = virtual.now + FIRST_TEST
+        virtual.wait_until(at)
+        assert virtual.hold(known) == Hold(at + HEAD_START, Reason.PAUSED)
+        assert virtual.hold(other) is None
+        virtual.wait_until(at + HEAD_START)
+        assert virtual.hold(known) is None
 
     def test_hosts_that_are_not_known_to_fail_leave_their_queues_first(self) -> None:
         virtual, out = self.cut(start_delay=0.1)

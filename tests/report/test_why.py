@@ -58,7 +58,10 @@ def test_what_was_tried_is_told_with_the_limit_and_the_pauses() -> None:
     told = why(crawl, SITE)
     assert "The limit found: 3.9/s is served; 4.1/s was refused." in told
     assert "1 pause so far, 7.4 s in all." in told
-    assert "  51 s before: paused for 7.2 s, as the site asked, after a 429 at 8/s" in told
+    assert (
+        "  51 s before: paused for 7.2 s, as the site asked, after a 429; the pace limit was 8/s"
+        in told
+    )
 
 
 def test_of_a_site_that_is_done_what_held_it_for_longest_is_told() -> None:

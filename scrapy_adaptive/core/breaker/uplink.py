@@ -7,8 +7,9 @@ Laws
 * A host that never answered is no evidence. Nor is one that failed while another answered: its
   trouble is its own, until it answers again.
 * While the line is down, one test request leaves now and then: the first after `FIRST_TEST`
-  seconds, and each wait is twice as long as the one before, up to `TEST_EVERY`.
-* Hosts that are not known to fail are tested first: one answer says that the line is up.
+  seconds. Hosts that are not known to fail are tested first: one answer says that the line is up.
+* A test of a host that is known to fail doubles the wait for the next, up to `TEST_EVERY`; so does
+  any, once `PROOF` have failed.
 * Whatever comes back ends that at once. If fewer than `PROOF` tests had failed by then, the line
   may never have been down, and a few hosts have failed in the same instant.
 * After `GIVE_UP` seconds the line counts as up again, so that a crawl without a network ends.
@@ -99,25 +100,33 @@ class Uplink:
         """
         if not self.is_down:
             return None
-        last = max(self._tested_at, self._promised_at) if queued else self._tested_at
-        return last + self._wait if now < last + self._wait else None
+        until = self._next_test_at(queued)
+        return until if now < until else None
 
-    def hold_failing_until(self, key: str, now: float) -> float | None:
-        """The instant before which no test of this host may leave its queue, as others may do
-        better; None when it may."""
+    def hold_failing_until(self, key: str, now: float, *, queued: bool = False) -> float | None:
+        """The instant before which no test of this host may leave, as others may do better; None
+        when it may.
+
+        Args:
+            queued: ask for a request in a queue.
+        """
         if not self.is_down or key not in self._failing:
             return None
-        until = max(self._tested_at, self._promised_at) + self._wait + HEAD_START
+        until = self._next_test_at(queued) + HEAD_START
         return until if now < until else None
+
+    def _next_test_at(self, queued: bool) -> float:
+        last = max(self._tested_at, self._promised_at) if queued else self._tested_at
+        return last + self._wait
 
     def on_promised(self, now: float) -> None:
         """A place was promised to a queued request."""
         self._promised_at = now
 
-    def on_sent(self, now: float) -> None:
-        """A request left."""
+    def on_sent(self, key: str, now: float) -> None:
+        """A request left for this host."""
         self._tested_at = now
-        if self.is_down:
+        if self.is_down and (self.cut.is_proven or key in self._failing):
             self._wait = min(2.0 * self._wait, TEST_EVERY)
 
     def on_answer(self, key: str, now: float) -> None:

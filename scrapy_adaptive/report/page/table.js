@@ -1,5 +1,5 @@
 // The table of sites: sorted and filtered over all of them, drawn for the first few.
-const SHOWN = 100;
+const SHOWN = 30;
 
 class Table {
   constructor(columns, onSelect, hasCurve) {

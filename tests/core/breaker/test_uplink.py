@@ -8,6 +8,7 @@ from scrapy_adaptive.core.breaker.uplink import (
     GIVE_UP,
     HEAD_START,
     LATELY,
+    PROOF,
     TEST_EVERY,
     Uplink,
 )
@@ -70,16 +71,30 @@ def test_one_test_request_leaves_at_a_time_each_wait_twice_as_long_up_to_the_lon
         assert uplink.hold_until(until) is None
         waits.append(until - now)
         now = until
-        uplink.on_sent(now)
+        uplink.on_sent("a", now)
     assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0])
     assert waits[0] == pytest.approx(FIRST_TEST)
     assert waits[-1] == pytest.approx(TEST_EVERY)
 
 
+def test_tests_of_other_hosts_follow_shortly_until_the_line_is_proven_down() -> None:
+    """Of a few hosts that die in the same instant not all are known to fail yet."""
+    uplink = cut(answering(*"abc"))
+    now, waits = 1.0, []
+    for key in "defghij":
+        until = uplink.hold_until(now)
+        assert until is not None
+        waits.append(until - now)
+        now = until
+        uplink.on_sent(key, now)
+        uplink.on_silence(key, now, now)
+    assert waits == pytest.approx([0.1] * (PROOF + 1) + [0.2])
+
+
 def test_the_next_cut_begins_with_a_short_wait_again() -> None:
     uplink = cut(answering(*"abcdef"))
     for _ in range(5):
-        uplink.on_sent(4.0)
+        uplink.on_sent("a", 4.0)
     uplink.on_answer("d", 5.0)
     assert [uplink.on_silence(key, 6.0) for key in "def"] == [False, False, True]
     assert uplink.hold_until(6.0) == 6.0 + FIRST_TEST
