@@ -16,8 +16,11 @@ from typing import NamedTuple
 from .meter import NEVER
 from .rule import Rule
 
-SHARE, MOST = 0.01, 100
-"""A chunk is such a share of the limit, and so many at most."""
+SHARE = 0.01
+"""A chunk is such a share of the limit,"""
+
+MOST = 100
+"""and so many tokens at most."""
 
 
 def chunk(rule: Rule) -> int:
