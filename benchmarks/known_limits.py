@@ -147,7 +147,8 @@ def main() -> int:
     given = parser.parse_args()
     head = "goodput first min refused  hits"
     lines = [
-        f"{given.minutes:g} simulated minutes, the worst of {given.seeds} seeds, jittered network, N = 8",
+        f"{given.minutes:g} simulated minutes, the worst of {given.seeds} seeds, jittered network",
+        "N = 8",
         "",
         f"{'':26}" + "".join(f"{name:^33}" for name in ("learned", "known", "twice", "half")),
         f"{'server':26}" + f"{head}  " * 4,

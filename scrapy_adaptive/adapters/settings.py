@@ -16,7 +16,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +107,7 @@ class AdaptiveSettings:
     max_meters: int
     debug: bool
     log_interval: float
-    identities: Identities
+    identities: Identities = field(compare=False)
     """Whom requests are sent as, for rules."""
     limits: Limits
     slot_limits: Mapping[str, Limits]

@@ -200,13 +200,11 @@ def test_an_update_is_felt_by_a_live_crawl(crawl: Crawler, table: RuleTable) -> 
             "freed": {"paused": False, "rate": 20.0},
             "faster": {"rate": 50.0},
             "slow": {"rate": 0.01},
-            "expired": {"expires_at": time.time() + 12.0},
+            "expired": {"expires_at": 1.0},
         }.items():
             since = update(table, **values) + settle
             time.sleep(settle + 1.5)
             rates[name] = windows.count(since, since + 1.5) / 1.5
-        time.sleep(max(0.0, 12.0 - settle))
-        end = time.monotonic()
         running.interrupt()
         running.wait(check=False)
     print(rates)
