@@ -154,7 +154,14 @@ class RulesKeeper:
         asks, began_at = tokens.asks(), traffic.clock()
         if not asks:
             return
+        known = traffic.governor.known
+        back = [
+            (each, rule) for each in tokens.expired() if known and (rule := known.rule_of(each.key))
+        ]
+        rules = {each.key: rule for each, rule in back}
         try:
+            if back:
+                await run_in_thread(table.quotas.give_back, [each for each, _ in back], rules)
             grants = await run_in_thread(table.quotas.take, asks)
         except OSError as error:
             self._on_lost(error)

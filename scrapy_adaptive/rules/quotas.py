@@ -92,6 +92,8 @@ class QuotaTable:
             DatabaseError: the table cannot be written.
         """
         known = [grant for grant in grants if grant.key in rules]
+        if not known:
+            return
         given = [Ask(grant.key, rules[grant.key], grant.tokens) for grant in known]
         with self._locked(given) as (connection, _now):
             for ask, cell in zip(given, [grant.cell for grant in known], strict=True):

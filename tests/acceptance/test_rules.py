@@ -193,15 +193,16 @@ def test_an_update_is_felt_by_a_live_crawl(crawl: Crawler, table: RuleTable) -> 
             arguments={"urls": pages(site, 1000)},
         )
         running.until(lambda: windows.count(0.0, 1e12) >= 20)
-        rates = {}
-        for name, values in {
+        rates: dict[str, float] = {}
+        changes: dict[str, dict[str, Any]] = {
             "slower": {"rate": 5.0},
             "paused": {"paused": True},
             "freed": {"paused": False, "rate": 20.0},
             "faster": {"rate": 50.0},
             "slow": {"rate": 0.01},
             "expired": {"expires_at": 1.0},
-        }.items():
+        }
+        for name, values in changes.items():
             since = update(table, **values) + settle
             time.sleep(settle + 1.5)
             rates[name] = windows.count(since, since + 1.5) / 1.5

@@ -25,10 +25,12 @@ def main(url: str, path: str) -> None:
     tokens = known.tokens = Tokens(lambda: None)
     log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     leaf = known.leaf(known.leaf_key("site", "site", "/", {}))
+    rules = dict(leaf.meters)
     while True:
         asks, asked_at = tokens.asks(), time.monotonic()
         if asks:
             try:
+                table.quotas.give_back(tokens.expired(), rules)
                 found = table.quotas.take(asks)
             except OSError:
                 tokens.on_failed(asks, asked_at + 0.1)

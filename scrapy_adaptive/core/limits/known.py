@@ -137,7 +137,7 @@ class KnownLimits:
             slot, *keys = key.split(FIELD)
             meters = [(each, rule) for each in keys if (rule := self.rule_of(each)) is not None]
             found = self._leaves[key] = Leaf(slot, tuple(meters))
-            if found.is_paced:
+            if found.meters and len(self._rates.get(slot, ())) < MOST_EXPECTED and found.is_paced:
                 self._expect(found)
         return found
 
@@ -153,8 +153,7 @@ class KnownLimits:
         """The rates of a slot's rules add up, where they are counted apart."""
         rates = self._rates.setdefault(leaf.slot, {})
         key, rule = min(leaf.meters, key=lambda each: each[1].pace if each[1].is_pace else math.inf)
-        if len(rates) < MOST_EXPECTED:
-            rates[key] = rule.pace
+        rates[key] = rule.pace
         self.expected[leaf.slot] = sum(rates.values())
 
     # Questions

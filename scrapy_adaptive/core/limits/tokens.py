@@ -67,6 +67,7 @@ class Tokens:
         self._on_wanted = on_wanted
         self._wallets: dict[str, _Wallet] = {}
         self._wanted: dict[str, Rule] = {}
+        self._expired: list[Grant] = []
 
     def ready_at(self, key: str, rule: Rule, now: float, promised: int = 0) -> float:
         """The instant from which one more may leave; infinity while tokens are awaited."""
@@ -98,15 +99,21 @@ class Tokens:
             wallet.asked = False
             if not grant.tokens:
                 wallet.spent_until = grant.until
-            elif now < grant.until:
-                wallet.lots.append(grant)
+            else:
+                (wallet.lots if now < grant.until else self._expired).append(grant)
 
     def on_failed(self, asks: Iterable[Ask], until: float) -> None:
         """Whoever counts is away: it is asked again then."""
         self.on_grants([Grant(ask.key, 0, until) for ask in asks], until)
 
+    def expired(self) -> list[Grant]:
+        """Tokens whose time is over, unspent: they are to be given back."""
+        found, self._expired = self._expired, []
+        return found
+
     def left(self) -> Iterator[Grant]:
         """Tokens that nobody will spend."""
+        yield from self.expired()
         for wallet in self._wallets.values():
             yield from wallet.lots
         self._wallets.clear()
@@ -132,5 +139,6 @@ class Tokens:
         if wallet is None:
             wallet = self._wallets[key] = _Wallet()
         elif wallet.lots and wallet.lots[0].until <= now:
+            self._expired += [lot for lot in wallet.lots if now >= lot.until]
             wallet.lots = [lot for lot in wallet.lots if now < lot.until]
         return wallet
