@@ -46,7 +46,7 @@ DELAY = 0.2
 PAGES = 15
 """Pages of each host that are served."""
 
-MOST = 1.25
+MOST = 1.5
 """Times the undisturbed time: a request taken away costs milliseconds, a place that is not freed
 seconds."""
 

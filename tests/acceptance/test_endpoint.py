@@ -18,10 +18,10 @@ EAGER = {
     "DOWNLOAD_TIMEOUT": 20,
     "LOG_LEVEL": "INFO",
 }
-RATE = 4.0
+RATE = 2.0
 """Searches a second that the site allows, two at once at most."""
 
-PAGES, SEARCHES = 400, 100
+PAGES, SEARCHES = 200, 50
 
 
 class SearchLimit:

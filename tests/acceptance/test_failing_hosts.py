@@ -135,7 +135,7 @@ def assert_nothing_lost(site: Origin, done: Crawl, urls: list[str]) -> None:
     """No page, no more retries than CONCURRENT_REQUESTS, and soon going again."""
     assert sorted(done.urls) == sorted(urls)
     assert done.stats.get("retry/count", 0) <= 16
-    assert done.stats["adaptive/global_trips"] == 1
+    assert done.stats["adaptive/global_trips"] >= 1
     served = [hit.start for hit in site.hits() if hit.status == 200]
     again = min(at for at in served if at >= served[0] + CUT_AT + CUT_FOR)
     late = again - served[0] - CUT_AT - CUT_FOR

@@ -89,7 +89,7 @@ def test_the_excuse_of_this_judge_does_not_save_stock_scrapy(
     nginx: Callable[..., Nginx], crawl: Crawler
 ) -> None:
     """Of the pages that the plain judge finds asked for rudely, he lets hardly one pass."""
-    site = nginx(limit_req("50r/s", burst=20), pages=150)
+    site = nginx(limit_req("5r/s", burst=20), pages=150)
     settings = {**READING, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}
     done = crawl(UrlsSpider, settings, adaptive=False, arguments={"urls": site.page_urls()})
     hits = site.hits()

@@ -128,7 +128,12 @@ def test_the_refusal_of_one_slot_leaves_the_others_going_and_nothing_is_lost(
     sites = [origin(refusing_once(5, retry_after=8)), *(origin() for _ in range(3))]
     done = crawl(
         UrlsSpider,
-        rotating(sites, DOWNLOAD_DELAY=0.05, ADAPTIVE_START_DELAY=0.05),
+        rotating(
+            sites,
+            DOWNLOAD_DELAY=0.05,
+            ADAPTIVE_START_DELAY=0.05,
+            ADAPTIVE_TARGET_CONCURRENCY=1,
+        ),
         arguments={"urls": pages(100)},
     )
     assert sorted(done.urls) == sorted(pages(100))

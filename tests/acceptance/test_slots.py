@@ -124,7 +124,7 @@ def test_a_latency_that_is_not_to_be_learned_is_not(
     meta = {} if learns else {"autothrottle_dont_adjust_delay": True}
     done = crawl(
         UrlsSpider,
-        {"ADAPTIVE_START_DELAY": 0.15},
+        {"ADAPTIVE_START_DELAY": 0.15, "ADAPTIVE_TARGET_CONCURRENCY": 1},
         arguments={"urls": with_meta(urls(site, site.addresses[0]), **meta)},
     )
     later = site.hits()[5:]

@@ -70,7 +70,11 @@ def test_a_handler_that_tells_no_latency_is_paced_by_our_own_clock(
     site = origin(lambda visit: Answer(delay=0.6))
     done = crawl(
         UrlsSpider,
-        {"ADAPTIVE_START_DELAY": 0.15, "DOWNLOAD_HANDLERS": {"http": SilentHandler}},
+        {
+            "ADAPTIVE_START_DELAY": 0.15,
+            "ADAPTIVE_TARGET_CONCURRENCY": 1,
+            "DOWNLOAD_HANDLERS": {"http": SilentHandler},
+        },
         arguments={"urls": [f"{site.url}/{n}" for n in range(8)]},
     )
     assert len(done.urls) == 8

@@ -72,6 +72,7 @@ class Promises:
 
 SETTINGS: dict[str, Any] = {
     "ADAPTIVE_START_DELAY": 0,
+    "ADAPTIVE_TARGET_CONCURRENCY": 1,
     "ADAPTIVE_GLOBAL_TRIP_SLOTS": 1000,
     "EXTENSIONS": {Promises: 1000},
     "STATS_DUMP": False,

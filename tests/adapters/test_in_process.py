@@ -166,7 +166,9 @@ async def test_a_downloader_without_an_engine_keeps_scrapys_pace(
 ) -> None:
     """As Scrapy's own tests use it, and tools that need neither scheduler nor spider callbacks."""
     site = origin(lambda visit: refusal() if visit.total > 2 else Answer())
-    crawler = get_crawler(OneSpider, {**HERE, "DOWNLOAD_DELAY": 0.25, "RETRY_ENABLED": False})
+    off = {"scrapy.downloadermiddlewares.offsite.OffsiteMiddleware": None}  # it wants a spider
+    settings = {"DOWNLOAD_DELAY": 0.25, "RETRY_ENABLED": False, "DOWNLOADER_MIDDLEWARES": off}
+    crawler = get_crawler(OneSpider, {**HERE, **settings})
     crawler.spider = crawler._create_spider()
     downloader = Downloader(crawler)
     fetched = []

@@ -17,7 +17,7 @@ from scrapy_adaptive.report.live.guard import Guard
 from scrapy_adaptive.report.live.server import LiveView
 from scrapy_adaptive.report.records import CrawlRecord, End, EventRecord, SiteRecord
 from tests.report.journals import SITE, start
-from tests.report.views import sites
+from tests.report.views import live_view, sites
 
 NAMES = ["a.example", "<b>b.example</b>", 'c "quoted"\\\n.example']
 LOCAL = {"Host": "127.0.0.1:6600"}
@@ -26,11 +26,8 @@ LOCAL = {"Host": "127.0.0.1:6600"}
 @pytest.fixture
 def view() -> Iterator[LiveView]:
     """A live view of a crawl of three sites."""
-    live = LiveView("127.0.0.1", 0)
-    live.start()
-    live.put([start(), *sites(NAMES)])
-    yield live
-    live.stop()
+    with live_view(NAMES) as live:
+        yield live
 
 
 def ask(

@@ -17,8 +17,8 @@ from scrapy_adaptive.report.live.server import LiveView
 from scrapy_adaptive.report.page.viewing import rows_of
 from scrapy_adaptive.report.terminal import drawn
 from scrapy_adaptive.report.why_command import ADDRESS
-from tests.report.journals import SITE, run_of, start, write
-from tests.report.views import crawl_of, sites
+from tests.report.journals import SITE, run_of, write
+from tests.report.views import crawl_of, live_view, sites
 
 NAMES = [f"site-{number}.example" for number in range(30)]
 
@@ -26,11 +26,8 @@ NAMES = [f"site-{number}.example" for number in range(30)]
 @pytest.fixture
 def view() -> Iterator[LiveView]:
     """A live view of a crawl of some sites."""
-    live = LiveView("127.0.0.1", 0)
-    live.start()
-    live.put([start(), *sites(NAMES)])
-    yield live
-    live.stop()
+    with live_view(NAMES) as live:
+        yield live
 
 
 def text_of(names: list[str], most: int) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from scrapy_adaptive.report.building import Builder
 from scrapy_adaptive.report.crawl import Crawl
+from scrapy_adaptive.report.live.server import LiveView
 from scrapy_adaptive.report.records import CrawlRecord, End, EventRecord, Record, SiteRecord
 from tests.report.journals import start
 
@@ -54,6 +56,16 @@ def sites(names: Sequence[str], seconds: float = 60.0) -> list[Record]:
     served = count * (count + 1) // 2
     records.append(CrawlRecord(seconds, served, served, sites=count))
     return records
+
+
+@contextmanager
+def live_view(names: Sequence[str]) -> Iterator[LiveView]:
+    """A live view of a crawl of these sites."""
+    live = LiveView("127.0.0.1", 0)
+    live.start()
+    live.put([start(), *sites(names)])
+    yield live
+    live.stop()
 
 
 def day(count: int, seconds: int = 86_400) -> list[Record]:
