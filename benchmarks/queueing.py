@@ -30,7 +30,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.simulation import ROWS, governor, play
 from benchmarks.tables import Table
-from scrapy_adaptive.core.limits import Limits
+from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.slowness import Slowness
 from scrapy_adaptive.simulation.client import HOST
 

@@ -37,7 +37,7 @@ from benchmarks.drawn_servers import AUTO, GROUPS, PER_DOMAIN, WHOLE, Site, draw
 from benchmarks.tables import Table
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
-from scrapy_adaptive.core.limits import Limits
+from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.simulation.client import Crawl, Timeline
 from scrapy_adaptive.simulation.rates import allowed
 from scrapy_adaptive.simulation.readings import longest_pause

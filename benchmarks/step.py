@@ -31,7 +31,7 @@ from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.classes import MOST
 from scrapy_adaptive.core.facts import Answer, Hold, Outcome
 from scrapy_adaptive.core.governor import Governor
-from scrapy_adaptive.core.limits import Limits
+from scrapy_adaptive.core.slot_config import Limits
 
 BOUND = 50.0
 """Most microseconds of the median step."""

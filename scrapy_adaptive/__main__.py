@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.settings import Settings
 
+from scrapy_adaptive.adapters import rules_command as rules
 from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.settings import read_settings
 from scrapy_adaptive.command_line import run_command
@@ -36,6 +37,7 @@ def _add_all(commands: Commands) -> None:
     simulation.add(commands, governor_of)
     report.add(commands)
     why.add(commands)
+    rules.add(commands)
 
 
 def governor_of(given: Mapping[str, str], chance: Callable[[], float]) -> Governor:

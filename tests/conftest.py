@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ import pytest
 from tests.crawling import ROOT, Crawler
 from tests.servers.nginx import Nginx
 from tests.servers.origin import Origin
+from tests.servers.postgres import Postgres, shared
 
 
 @pytest.fixture
@@ -37,6 +39,13 @@ def crawl(tmp_path: Path) -> Iterator[Crawler]:
     crawler = Crawler(tmp_path)
     yield crawler
     crawler.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """The PostgreSQL of this test run; `postgres.database()` is a new database's address."""
+    with shared(os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))) as server:
+        yield server
 
 
 collect_ignore = ["scrapys_own"]

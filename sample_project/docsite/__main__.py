@@ -12,12 +12,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import sqlite3
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from docsite.api import ApiThrottle, offer_rules
 from docsite.app import Site, serve
 from docsite.arguments import OneLineParser, factor, folder, port, seconds
 from docsite.load_control import LoadControl
@@ -37,6 +39,7 @@ def build_parser() -> OneLineParser:
         "--speed", type=factor, default=1.0, help="100 makes a rule's 30 s into 0.3 s (default: 1)"
     )
     parser.add_argument("--retry-after", action="store_true", help="a refusal names its wait")
+    parser.add_argument("--api", type=Path, help="SQLite file whose table throttles an API, /api/…")
     parser.add_argument("--no-load-control", action="store_true", help="refuse nobody")
     rules = parser.add_argument_group("load control, in the rules' own seconds")
     for field in fields(LoadRules):
@@ -58,6 +61,17 @@ def read_rules(arguments: argparse.Namespace) -> LoadRules:
     return LoadRules(**{name: given[name] for name in names}).sped_up(arguments.speed)
 
 
+def _api(path: Path | None) -> ApiThrottle | None:
+    """The throttle of the API, whose table crawls may read as rules. Raises OSError."""
+    if path is None:
+        return None
+    try:
+        offer_rules(path)
+        return ApiThrottle(path)
+    except sqlite3.Error as error:
+        raise OSError(f"--api: {path}: {error}") from None
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = build_parser()
     arguments = parser.parse_args(argv)
@@ -76,7 +90,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with arguments.log.open("w", encoding="utf-8", buffering=1) as log:
             site = Site(
-                pages, control, log, latency=arguments.latency, tell_wait=arguments.retry_after
+                pages,
+                control,
+                log,
+                latency=arguments.latency,
+                tell_wait=arguments.retry_after,
+                api=_api(arguments.api),
             )
             with contextlib.suppress(KeyboardInterrupt):
                 asyncio.run(serve(site, arguments.port, say_ready))

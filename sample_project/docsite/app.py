@@ -16,12 +16,14 @@ import asyncio
 import contextlib
 import math
 import signal
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
 from aiohttp import web
 
+from docsite.api import PREFIX, USER, ApiThrottle, normalised
 from docsite.hits import Hit
 from docsite.load_control import Admit, Defer, LoadControl, Refuse
 
@@ -36,7 +38,8 @@ CLOSING_TIME = 1.0
 class Site:
     """Pages by path, served behind a load control (None: without one).
 
-    `latency` is what each page costs the site, in seconds.
+    `latency` is what each page costs the site, in seconds; `api` throttles its API (None: there is
+    none).
     """
 
     def __init__(
@@ -47,12 +50,14 @@ class Site:
         *,
         latency: float = 0.0,
         tell_wait: bool = False,
+        api: ApiThrottle | None = None,
     ) -> None:
         self.pages = pages
         self.control = control
         self.log = log
         self.latency = latency
         self.tell_wait = tell_wait
+        self.api = api
 
     def application(self) -> web.Application:
         application = web.Application()
@@ -84,6 +89,8 @@ class Site:
         """The response; `running` ends the request's run when it is sent."""
         if request.path == ROBOTS_PATH:
             return web.Response(text=ROBOTS)
+        if self.api is not None and request.path.startswith(PREFIX):
+            return await self._call(self.api, request)
         if self.control is not None:
             decision = await self._decide(self.control, request)
             if isinstance(decision, Refuse):
@@ -96,6 +103,17 @@ class Site:
         if page is None:
             return web.Response(status=404, text="There is no such page.\n")
         return web.Response(body=page.read_bytes(), content_type="text/html", charset="utf-8")
+
+    async def _call(self, api: ApiThrottle, request: web.Request) -> web.Response:
+        """The answer to a call of the API: what was asked for, or 429."""
+        now = asyncio.get_running_loop().time()
+        user = request.headers.get(USER, "")
+        wait = api.on_call(now, time.time(), user, request.path)
+        if wait is not None:
+            headers = {"Retry-After": str(math.ceil(wait))} if self.tell_wait else {}
+            return web.Response(status=429, text="Too many calls.\n", headers=headers)
+        await asyncio.sleep(self.latency)
+        return web.json_response({"user": user, "call": normalised(request.path)})
 
     async def _decide(self, control: LoadControl, request: web.Request) -> Admit | Refuse:
         """The load control's last word, slept for where it defers."""

@@ -66,7 +66,9 @@ class Closing:
     def is_too_long(self, key: str) -> bool:
         """Whether the slot's pause is longer than anybody waits."""
         patience = PATIENCE if self.has_begun else self._patience
-        return patience < math.inf and self.is_paused(key, patience)
+        return patience < math.inf and (
+            self._governor.is_stopped_by_rule(key, self._clock()) or self.is_paused(key, patience)
+        )
 
     def is_paused(self, key: str, seconds: float = 0.0) -> bool:
         """Whether the slot, or the whole crawl, will still be silent in so many seconds."""
@@ -74,6 +76,7 @@ class Closing:
         stop = governor.stop_hold(now)
         if stop is not None and stop.until > now + seconds:
             return True
+        key = governor.slot_key(key)
         keys = {key, governor.host_of(key)}
         return any(governor.slot(each, now).silent_until > now + seconds for each in keys)
 

@@ -20,9 +20,12 @@ from scrapy.utils.asyncio import create_looping_call
 
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.core.limits.book import Book
+from scrapy_adaptive.core.limits.known import KnownLimits
 from scrapy_adaptive.report.writer import Writer
 
 from .errors import SettingsError, one_line_errors
+from .known_limits import RulesKeeper
 from .observing import TICK, Around, Observer
 from .queues.routing import Routing
 from .queues.waiting_room import provide
@@ -83,7 +86,8 @@ class AdaptiveThrottle:
         self.engine = Engine(crawler)
         self.crawl_delays = CrawlDelays(settings.robots_user_agent, settings.max_crawl_delay)
         self.refused_robots = RefusedRobots(settings.robotstxt_refused)
-        governor = make_governor(settings)
+        self.rules = RulesKeeper(settings, stats)
+        governor = make_governor(settings, book=self.rules.book if self.rules.is_needed else None)
         around = Around(self.engine)
         self._observer = Observer(
             governor,
@@ -101,6 +105,9 @@ class AdaptiveThrottle:
             observer=self._observer,
             recorder=self.recorder,
         )
+        self._reporting.know(governor.known)
+        if governor.known is not None:
+            self.rules.know(governor.known)
         self.traffic = Traffic(
             governor,
             self.engine,
@@ -109,6 +116,7 @@ class AdaptiveThrottle:
             self.crawl_delays,
             page_of=fingerprinter.fingerprint,
             slot_rule=settings.slot,
+            identify=settings.identities.of,
             most_hosts=settings.max_slots,
             may_end_parked=settings.jobdir is not None,
             is_interactive=interactive,
@@ -196,6 +204,8 @@ class AdaptiveThrottle:
         if self._is_beside_autothrottle:
             stop_autothrottle(self._crawler)
         self._reporting.log_start(self._settings, unknown_names(self._crawler.settings))
+        self.rules.log_start()
+        self.rules.begin(self.traffic)
         if self.recorder is not None:
             self.recorder.log_start()
         self._reporting.know_neighbours(other.traffic.governor for other in _RUNNING)
@@ -204,6 +214,7 @@ class AdaptiveThrottle:
         if self.recorder is not None:
             self._showing.begin(self.recorder)
         self._repeat(self.traffic.tick, NOTICE)
+        self._repeat(self.rules.tick, NOTICE)
         self._repeat(self._on_tick, TICK)
         if self._settings.log_interval:
             self._repeat(self._on_interval, self._settings.log_interval)
@@ -224,6 +235,7 @@ class AdaptiveThrottle:
             if loop.running:
                 loop.stop()
         now = time.monotonic()
+        self.rules.end()
         self.traffic.on_closed()
         self._state_file.save(self.traffic.governor, now)
         self._summary.write_stats()
@@ -263,10 +275,17 @@ class JoinsExtension:
 
 
 def make_governor(
-    settings: AdaptiveSettings, chance: Callable[[], float] | None = None
+    settings: AdaptiveSettings,
+    chance: Callable[[], float] | None = None,
+    *,
+    book: Book | None = None,
 ) -> Governor:
-    """The governor that these settings ask for; `chance` returns a number in [0, 1)."""
-    return Governor(
+    """The governor that these settings ask for; `chance` returns a number in [0, 1).
+
+    Args:
+        book: the known limits; None: those of the settings, if there are any.
+    """
+    governor = Governor(
         settings.limits,
         slot_limits=settings.slot_limits,
         global_breaker=GlobalBreaker(
@@ -279,3 +298,11 @@ def make_governor(
         chance=chance or random.random,
         ceiling=settings.ceiling,
     )
+    if book is not None or settings.rules:
+        governor.known = KnownLimits(
+            Book(settings.rules) if book is None else book,
+            burst=settings.burst,
+            most=settings.max_meters,
+            delay_of=lambda slot: governor.limits_of(slot).floor,
+        )
+    return governor

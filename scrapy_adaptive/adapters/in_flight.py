@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_adaptive.core.governor import Governor
-    from scrapy_adaptive.core.limits import Limits
+    from scrapy_adaptive.core.slot_config import Limits
 
     from .refusal_rules import RefusalRules, Verdict
     from .reporting import Reporting
@@ -48,7 +48,7 @@ class InFlight:
         timers: knows the lag of the event loop.
         page_of: identity of a request's page.
         clock: monotonic seconds.
-        on_ended: called with the slot of each permit that ends.
+        on_ended: called with each permit that ends.
         on_paused: called when a refusal pauses a slot, with the request, the slot and seconds.
     """
 
@@ -61,7 +61,7 @@ class InFlight:
         *,
         page_of: Callable[[Request], Hashable],
         clock: Callable[[], float],
-        on_ended: Callable[[str], None],
+        on_ended: Callable[[Permit], None],
         on_paused: Callable[[Request, str, float], None],
     ) -> None:
         self._governor = governor
@@ -86,13 +86,13 @@ class InFlight:
         return self._in_flight.get(request)
 
     def begin(self, request: Request, key: str, *, scheduled: bool) -> bool:
-        """Take a permit of this slot, if there is one now; returns whether there was."""
+        """Take a permit of this leaf, if there is one now; returns whether there was."""
         result = self._governor.take(key, self._clock())
         if isinstance(result, Hold):
             return False
         self._in_flight[request] = Flight(result, scheduled)
         if result.probe:
-            self._reporting.on_probe(key, request)
+            self._reporting.on_probe(result.key, request)
         return True
 
     def is_overtaken(self, request: Request) -> bool:
@@ -105,7 +105,7 @@ class InFlight:
         flight = self._in_flight.pop(request, None)
         if flight is not None:
             self._governor.on_dropped(flight.permit, self._clock())
-            self._on_ended(flight.permit.key)
+            self._on_ended(flight.permit)
 
     def on_wire(self, request: Request) -> None:
         """The request reached the downloader."""
@@ -160,7 +160,7 @@ class InFlight:
             return flight
         end = self._governor.on_ignored if flight.on_wire else self._governor.on_dropped
         end(flight.permit, self._clock())
-        self._on_ended(flight.permit.key)
+        self._on_ended(flight.permit)
         return flight
 
     def _settle(
@@ -186,7 +186,7 @@ class InFlight:
         self._reporting.on_decision(slot, flight, request, response, now)
         if flight.decision.event is Event.TRIPPED and not accepted:
             self._on_paused(request, key, flight.decision.wait)
-        self._on_ended(key)
+        self._on_ended(flight.permit)
 
     def _latency(self, request: Request, permit: Permit) -> float:
         """AutoThrottle's measure, or our own where the handler gives none; never our own lag."""

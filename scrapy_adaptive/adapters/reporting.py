@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from scrapy_adaptive.core.binding import limit_of
 from scrapy_adaptive.core.breaker.breaker import Phase
 from scrapy_adaptive.core.facts import Event, Reason
 from scrapy_adaptive.report import units
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.statscollectors import StatsCollector
 
+    from scrapy_adaptive.core.facts import Permit
     from scrapy_adaptive.core.governor import Governor
+    from scrapy_adaptive.core.limits.known import KnownLimits
     from scrapy_adaptive.core.slot import Slot
 
     from .flight import Flight
@@ -136,6 +139,9 @@ class Reporting:
         self._bounds: WeakKeyDictionary[Slot, tuple[str, int]] = WeakKeyDictionary()
         self._bound_count = 0
         self._split_count = 0
+        self._known: KnownLimits | None = None
+        self._generous: set[str] = set()
+        """Rules that a site refused, as the log has said."""
         self._neighbours: list[Governor] = []
         self._shared: set[str] = set()
         """Slots that other crawlers use too, as the log has said."""
@@ -250,12 +256,35 @@ class Reporting:
         assert decision is not None
         if self.recorder is not None:
             self.recorder.on_answer(slot, flight, request, response, now)
+        if flight.permit.meters and decision.event in (Event.TRIPPED, Event.RECOVERED):
+            self._look_for_contradiction(slot, flight.permit)
         if decision.event is not Event.ACCEPTED:
             self._tell_event(slot, flight, request, response, now)
         if self._debug:
             self._log_answer(slot, flight, response)
         if decision.event is Event.ACCEPTED:
             self._look_for_bound(slot, flight.latency or 0.0)
+
+    # Known limits
+
+    def know(self, known: KnownLimits | None) -> None:
+        """These limits hold in this crawl."""
+        self._known = known
+
+    def _look_for_contradiction(self, slot: Slot, permit: Permit) -> None:
+        """A rule that the site refuses is named once, with both numbers."""
+        refused = limit_of(slot).refused_rate
+        rule = self._known.contradiction(permit, refused) if self._known and refused else None
+        if rule is not None and rule.id not in self._generous:
+            self._generous.add(rule.id)
+            self._stats.inc_value("adaptive/rules/too_generous")
+            logger.warning(
+                "slot %s: %s allows %s, the site refuses from %s; the learned limit holds",
+                slot.key,
+                rule.label,
+                units.rate(rule.pace),
+                units.rate(refused),
+            )
 
     # Pauses
 

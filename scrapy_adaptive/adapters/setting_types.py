@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
+
+from .identities import is_spec
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -111,6 +113,53 @@ def function(value: Any) -> Callable[[Any], Any] | None:
         raise TypeError(value)
     call: Callable[[Any], Any] = found
     return call
+
+
+def rules(value: Any) -> list[Any]:
+    """Reads a list of rules, or a dict of them by host; written as JSON too."""
+    found = json.loads(value) if isinstance(value, str) else value or []
+    if isinstance(found, Mapping):
+        return [{"host": host, **words} for host, words in found.items()]
+    if not isinstance(found, Sequence) or isinstance(found, (str, bytes)):
+        raise TypeError(value)
+    return list(found)
+
+
+def database(value: Any) -> str | None:
+    """Reads the address of a database; whether it is one, its driver says."""
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or "://" not in value:
+        raise ValueError(value)
+    return value
+
+
+def identity(value: Any) -> Mapping[str, str] | Callable[[Any], Any]:
+    """Reads where identities are found: a dict, or a callable, or the import path of one."""
+    if callable(value):
+        call: Callable[[Any], Any] = value
+        return call
+    if isinstance(value, str) and value and not value.lstrip().startswith("{"):
+        return function(value) or {}
+    found = mapping(value)
+    if not all(isinstance(name, str) and name.isidentifier() for name in found):
+        raise ValueError(value)
+    if not all(map(is_spec, found.values())):
+        raise ValueError(value)
+    return found
+
+
+def agents(value: Any) -> dict[str, list[str]]:
+    """Reads classes of User-Agents: a dict of names to lists of patterns."""
+    found = {
+        name: [each] if isinstance(each, str) else list(each)
+        for name, each in mapping(value).items()
+    }
+    if not all(isinstance(each, str) for patterns in found.values() for each in patterns):
+        raise ValueError(value)
+    if not all(isinstance(name, str) and name.isprintable() and name for name in found):
+        raise ValueError(value)
+    return found
 
 
 def queue_class(value: Any) -> type:

@@ -15,28 +15,35 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_adaptive.core.limits import Limits
+from scrapy_adaptive.core.limits.rule import Rule, RuleError
+from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.slots import CEILINGS
+from scrapy_adaptive.rules.reading import read_rule
 
 from .errors import SettingsError
+from .identities import Identities
 from .robots import CRAWL, READINGS
 from .setting_types import (
     Classifier,
     SlotRule,
     address,
+    agents,
     boolean,
     concurrency,
+    database,
     function,
+    identity,
     mapping,
     number,
     one_of,
     port,
     queue_class,
+    rules,
     state_file,
     statuses,
     whole,
@@ -91,8 +98,17 @@ class AdaptiveSettings:
     watch: bool
     watch_address: str
     watch_port: int
+    rules: tuple[Rule, ...]
+    rules_url: str | None
+    rules_refresh: float
+    rules_optional: bool
+    identity: Mapping[str, str] | Callable[[Any], Any]
+    agents: Mapping[str, Sequence[str]]
+    max_meters: int
     debug: bool
     log_interval: float
+    identities: Identities = field(compare=False)
+    """Whom requests are sent as, for rules."""
     limits: Limits
     slot_limits: Mapping[str, Limits]
     binding: tuple[str, ...]
@@ -303,6 +319,56 @@ SETTINGS: tuple[Setting, ...] = (
         port,
         "Port of the live view; where it is taken, a free one is used.",
     ),
+    Setting(
+        "ADAPTIVE_RULES",
+        [],
+        "a list of dicts, one for each rule, or a dict of them by host",
+        rules,
+        "Known limits.",
+    ),
+    Setting(
+        "ADAPTIVE_RULES_URL",
+        None,
+        "the address of a database: sqlite:///… or postgresql+psycopg://…",
+        database,
+        "Database whose table adaptive_rules has known limits.",
+    ),
+    Setting(
+        "ADAPTIVE_RULES_REFRESH",
+        10.0,
+        _SOME_SECONDS,
+        number(0, above=True),
+        "Time after which the table is read again.",
+    ),
+    Setting(
+        "ADAPTIVE_RULES_OPTIONAL",
+        False,
+        _SWITCH,
+        boolean,
+        "Whether the crawl may begin while the table cannot be read.",
+    ),
+    Setting(
+        "ADAPTIVE_IDENTITY",
+        {},
+        'a dict of names to "meta:…", "header:…", "query:…", "cookiejar" or "proxy"; or a callable '
+        "or its import path",
+        identity,
+        "Where rules find whom a request is sent as.",
+    ),
+    Setting(
+        "ADAPTIVE_AGENTS",
+        {},
+        "a dict of names to lists of patterns",
+        agents,
+        "Classes of User-Agents, for rules.",
+    ),
+    Setting(
+        "ADAPTIVE_MAX_METERS",
+        100_000,
+        _COUNT,
+        whole(1),
+        "Counts of rules that are remembered one by one.",
+    ),
     Setting("ADAPTIVE_DEBUG", False, _SWITCH, boolean, "One log line per response."),
     Setting(
         "ADAPTIVE_LOG_INTERVAL",
@@ -373,10 +439,14 @@ def read_settings(settings: BaseSettings, spider: Spider | None = None) -> Adapt
         for setting in SETTINGS
     }
     limits = _limits(settings, spider, values)
+    own_agent = getattr(spider, "user_agent", None) or settings.get("USER_AGENT") or ""
+    identities = Identities(values["identity"], values["agents"], own_agent=str(own_agent))
+    values["rules"] = _rules(values["rules"], identities)
     obeys_robots = settings.getbool("ROBOTSTXT_OBEY")
     user_agent = settings.get("ROBOTSTXT_USER_AGENT") or settings.get("USER_AGENT") or "*"
     return AdaptiveSettings(
         **values,
+        identities=identities,
         limits=limits,
         slot_limits=_slot_limits(settings, limits),
         binding=_binding(settings, limits),
@@ -427,6 +497,20 @@ def _limits(settings: BaseSettings, spider: Spider | None, values: Mapping[str, 
             cap, _checked("max_concurrent_requests of the spider", own_cap, whole(1), _COUNT)
         ),
     )
+
+
+def _rules(given: Sequence[Any], identities: Identities) -> tuple[Rule, ...]:
+    found = []
+    for place, words in enumerate(given):
+        try:
+            rule = read_rule(
+                words, id=f"s{place}", sources=identities.sources, secrets=identities.secrets
+            )
+        except RuleError as error:
+            where = f"ADAPTIVE_RULES[{place}][{error.field!r}]"
+            raise SettingsError(where, error.value, f"allowed is {error.allowed}") from None
+        found.append(rule)
+    return tuple(found)
 
 
 def _binding(settings: BaseSettings, limits: Limits) -> tuple[str, ...]:

@@ -4,6 +4,8 @@ Laws
 ----
 * ADAPTIVE_SLOT names it first, then the request's own meta, then Scrapy.
 * A class of pages that has a slot of its own under its host's has the name of that.
+* The leaf of a request names its slot, and what known limits count it under; without rules it is
+  the slot's own name.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from scrapy.utils.httpobj import urlparse_cached
 from .scrapy_internals import SLOT_META_KEY, kind_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from scrapy import Request
 
     from scrapy_adaptive.core.governor import Governor
@@ -30,10 +34,18 @@ class SlotNames:
         governor: knows the classes of pages that have slots of their own.
         engine: Scrapy's private parts.
         rule: names a request's slot, or returns None for Scrapy's own; None for no such rule.
+        identify: tells whom a request is sent as, for known limits.
     """
 
-    def __init__(self, governor: Governor, engine: Engine, rule: SlotRule | None) -> None:
+    def __init__(
+        self,
+        governor: Governor,
+        engine: Engine,
+        rule: SlotRule | None,
+        identify: Callable[[Request], Mapping[str, str]],
+    ) -> None:
         self._governor = governor
+        self._identify = identify
         self._engine = engine
         self._rule = rule
 
@@ -56,6 +68,14 @@ class SlotNames:
         """The slot of the request's class under the slot `key`, if it has one; else `key`."""
         kinds = self._governor.kinds
         return kinds[key].get(kind_of(request), key) if kinds and key in kinds else key
+
+    def leaf(self, key: str, request: Request) -> str:
+        """The leaf of this request in the slot `key`: with whom it waits."""
+        known = self._governor.known
+        if known is None:
+            return key
+        url = urlparse_cached(request)
+        return known.leaf_key(key, url.hostname or "", kind_of(request), self._identify(request))
 
     def host_elsewhere(self, request: Request, key: str) -> str | None:
         """The request's host, where somebody has chosen another slot for it."""

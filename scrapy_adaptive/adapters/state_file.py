@@ -25,8 +25,11 @@ from typing import TYPE_CHECKING, Any
 from scrapy_adaptive.core.facts import Learned
 from scrapy_adaptive.report import units
 
+from . import saved_rules
+
 if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor
+    from scrapy_adaptive.core.limits.known import Use
 
 logger = logging.getLogger("scrapy_adaptive")
 
@@ -52,6 +55,8 @@ class StateFile:
         self._wall_clock = wall_clock
         self._known: dict[str, tuple[float, Learned]] = {}
         """What the file had said, and when it was learned."""
+        self._uses: dict[str, Use] = {}
+        """What had come of requests under rules."""
 
     def recall(self, governor: Governor, now: float) -> None:
         """Let the saved pauses run on, and begin with what was learned; `now` is monotonic."""
@@ -63,6 +68,9 @@ class StateFile:
             logger.warning("%s is ignored, it is damaged: %s", self._path, error)
             return
         wall = self._wall_clock()
+        self._uses = saved_rules.uses_of(saved.get(saved_rules.FIELD))
+        if governor.known is not None:
+            saved_rules.recall(governor.known, saved.get(saved_rules.FIELD), now, wall)
         self._known = {
             key: (entry["at"], Learned(**{name: _from_json(entry[name]) for name in NUMBERS}))
             for key, entry in saved["learned"].items()
@@ -98,7 +106,10 @@ class StateFile:
             }
             for key, found in governor.learned.items()
         }
-        text = json.dumps({"version": VERSION, "paused_until": pauses, "learned": learned})
+        content = {"version": VERSION, "paused_until": pauses, "learned": learned}
+        if governor.known is not None:
+            content[saved_rules.FIELD] = saved_rules.saved(governor.known, self._uses, now, wall)
+        text = json.dumps(content)
         try:
             _replace(self._path, text)
         except OSError as error:

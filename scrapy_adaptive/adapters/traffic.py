@@ -20,7 +20,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import maybe_deferred_to_future
 
 from scrapy_adaptive.core.breaker.host_load import HostLoad
-from scrapy_adaptive.core.facts import Wanted
+from scrapy_adaptive.core.facts import Reason, Wanted
 from scrapy_adaptive.core.governor import Governor
 
 from .closing import PATIENCE, Closing
@@ -28,19 +28,20 @@ from .gate_queue import GateQueue, Waiter
 from .in_flight import InFlight
 from .parking import Parking
 from .queues.saved_marks import CacheMarks, SavedMarks
-from .queues.waiting_room import NoRoom, WaitingRoom
+from .queues.waiting_room import METER, NoRoom, WaitingRoom
 from .robots import is_robots_txt
 from .slot_names import SlotNames
 from .timers import Timers
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Container, Hashable, Iterable, Mapping
 
     from scrapy import Request
     from scrapy.http import Response
 
-    from scrapy_adaptive.core.facts import Hold, Reason
+    from scrapy_adaptive.core.facts import Hold, Permit
 
+    from .queues.waiting_room import Reservation
     from .refusal_rules import RefusalRules
     from .reporting import Reporting
     from .robots import CrawlDelays
@@ -69,6 +70,7 @@ class Traffic:
         crawl_delays: what robots.txt files asked for.
         page_of: identity of a request's page.
         slot_rule: names a request's slot, or returns None for Scrapy's own.
+        identify: tells whom a request is sent as, for known limits.
         most_hosts: hosts remembered whose requests go to other slots than their own.
         may_end_parked: whether the crawl can be resumed, and need not wait for parked slots.
         is_interactive: a user waits for this one answer.
@@ -85,6 +87,7 @@ class Traffic:
         *,
         page_of: Callable[[Request], Hashable],
         slot_rule: SlotRule | None = None,
+        identify: Callable[[Request], Mapping[str, str]] = lambda request: {},
         most_hosts: int = 10_000,
         may_end_parked: bool = False,
         is_interactive: bool = False,
@@ -104,7 +107,7 @@ class Traffic:
             is_interactive=is_interactive,
             clock=clock,
         )
-        self.names = SlotNames(governor, engine, slot_rule)
+        self.names = SlotNames(governor, engine, slot_rule, identify)
         self._stopped: Reason | None = None
         self._engine = engine
         self._reporting = reporting
@@ -138,8 +141,20 @@ class Traffic:
 
     @property
     def keys_at_gate(self) -> list[str]:
-        """Slots for which requests wait at the gate."""
+        """Leaves for which requests wait at the gate."""
         return list(self._gate_queue)
+
+    def _leaves_at_gate(self, slot: str, meters: Container[str] = ()) -> list[str]:
+        """Those of this slot, or counted in one of these meters."""
+        known = self.governor.known
+        if known is None:
+            return [slot]
+        leaves = [(key, known.leaf(key)) for key in self._gate_queue]
+        return [
+            key
+            for key, leaf in leaves
+            if leaf.slot == slot or any(each in meters for each, _ in leaf.meters)
+        ]
 
     @property
     def standing_count(self) -> int:
@@ -158,7 +173,8 @@ class Traffic:
 
     def waiting(self, key: str) -> int:
         """Requests that wait for this slot, at the gate or in its queue."""
-        return self._gate_queue.count(key) + self.room.waiting(key)
+        at_gate = sum(map(self._gate_queue.count, self._leaves_at_gate(key)))
+        return at_gate + self.room.waiting(key)
 
     def is_suspect(self, request: Request) -> bool:
         """Whether the request's page was refused before, and the pace may not be to blame."""
@@ -186,15 +202,16 @@ class Traffic:
             IgnoreRequest: its slot is paused, and nobody will wait for it.
         """
         scheduled = self.is_scheduled(request)
-        is_late = self._engage(request, key)
-        if is_late and self._waits_long(key):
+        leaf = self.names.leaf(key, request)
+        is_late = self._engage(request, key, leaf)
+        if is_late and self._waits_long(leaf):
             return self._send_back(request)
         if (copy := self._stale_copy(request, key)) is not None:
             return copy
-        if key in self._gate_queue or not self.in_flight.begin(request, key, scheduled=scheduled):
+        if leaf in self._gate_queue or not self.in_flight.begin(request, leaf, scheduled=scheduled):
             first = False
             while True:
-                if not await self._wait(request, key, scheduled=scheduled, first=first):
+                if not await self._wait(request, leaf, scheduled=scheduled, first=first):
                     return self.closing.give_up(
                         request, key, scheduled=scheduled, is_kept=self.room.keeps
                     )
@@ -202,13 +219,16 @@ class Traffic:
                     break
                 self.in_flight.drop(request)
                 key = self.names.under(self.governor.host_of(key), request)
-                first = True
+                leaf, first = self.names.leaf(key, request), True
         else:  # who was waited for by others has seen to them
             self.rearm(key)
+            if leaf != key:
+                self.rearm(leaf)
         return None
 
-    def _engage(self, request: Request, key: str) -> bool:
-        """The request is at the gate; returns whether its slot was chosen since it was queued."""
+    def _engage(self, request: Request, key: str, leaf: str) -> bool:
+        """The request is at the gate; returns whether its slot, or what it is counted under, was
+        chosen since it was queued, or a rule holds it that did not then."""
         slot = self.governor.slot(key, self.clock())
         if slot.is_new:
             self._reporting.on_new_slot(key)
@@ -221,9 +241,14 @@ class Traffic:
         reservation = self.room.on_at_gate(request, key)
         if reservation is not None and reservation.slot != key:
             self._rearm_family(reservation.slot)
-        is_late = reservation is not None and reservation.queue_key not in (key, host_key)
-        if is_late and self._send_backs.get(request, 0) < MOST_SEND_BACKS:
-            self._engine.forget_choice(request)
+        is_late, may_go_back = False, self._send_backs.get(request, 0) < MOST_SEND_BACKS
+        if reservation is not None:
+            queue_slot = self.governor.slot_key(reservation.queue_key)
+            is_late = queue_slot not in (key, host_key)
+            if is_late and may_go_back:
+                self._engine.forget_choice(request)
+            if self.governor.known is not None:
+                is_late |= self._is_ruled_otherwise(reservation, leaf) and may_go_back
         if is_robots_txt(request) and request not in self._robots:
             slot.robots_count += 1
             pages = sum(map(self.room.under_way, self.governor.family(key)))
@@ -231,12 +256,22 @@ class Traffic:
             self._engine.lend(pages)
         return is_late
 
+    def _is_ruled_otherwise(self, reservation: Reservation, leaf: str) -> bool:
+        """Whether rules say something else of a request than when it left its queue."""
+        known, now = self.governor.known, self.clock()
+        assert known is not None
+        self._rearm_meters(reservation.meters)
+        hold = known.hold(known.leaf(leaf), now)
+        return reservation.queue_key != leaf or (hold is not None and now + PATIENCE < hold.until)
+
     def _waits_long(self, key: str) -> bool:
         """Whether a request that the queue did not expect in this slot would hold it up."""
         now = self.clock()
         hold = self.governor.ready_at(key, now)
         return hold is not None and (
-            now + PATIENCE < hold.until < math.inf or self._gate_queue.count(key) > 1
+            now + PATIENCE < hold.until < math.inf
+            or hold.reason is Reason.RULE
+            or self._gate_queue.count(key) > 1
         )
 
     def _stale_copy(self, request: Request, key: str) -> Response | None:
@@ -273,9 +308,10 @@ class Traffic:
     def _serve(self, key: str) -> None:
         """Let go whoever may go of those who wait for this slot."""
         while key in self._gate_queue:
-            wanted = self.governor.wanted(key)
+            slot = self.governor.slot_key(key)
+            wanted = self.governor.wanted(slot)
             waiter = self._gate_queue.next(key, wanted, self.is_suspect)
-            if self._is_better_elsewhere(key, wanted, waiter):
+            if self._is_better_elsewhere(slot, wanted, waiter):
                 self._awaits_pop[key] = None
                 self._engine.nudge()
                 return
@@ -366,21 +402,53 @@ class Traffic:
         """What frees a slot may free those under it, and those beside it."""
         for each in self.governor.family(key):
             self.rearm(each)
+            for leaf in self._leaves_at_gate(each):
+                self.rearm(leaf)
 
     def await_crawl(self, hold: Hold) -> None:
         """Requests are ready, but the whole crawl is held: have the engine ask again."""
         self._timers.arm(WHOLE_CRAWL, hold.until)
 
-    def _on_ended(self, key: str) -> None:
-        """A permit of this slot has ended: it may free the slot, or the whole crawl."""
+    def _on_ended(self, permit: Permit) -> None:
+        """A permit has ended: it may free its slot, its meters, or the whole crawl."""
+        key = permit.key
         self._look_at_global()
         if self.governor.kinds:
             self._sort(key)
         for each in self.governor.family(key):
             self._turn_away(each)
             self.rearm(each, room_at=self.room.on_freed(each))
+        if self.governor.known is not None:
+            self._free_meters(permit)
         for each in self._awaits_pop:
             self._timers.arm(each, self.clock())
+
+    def _free_meters(self, permit: Permit) -> None:
+        """Known limits count one less under way: who waits for that, or for the slot, may go."""
+        meters = [each.key for each in permit.meters]
+        self._rearm_meters(meters)
+        for each in self._leaves_at_gate(permit.key, meters):
+            self._turn_away(each)
+            self.rearm(each)
+
+    def on_tokens(self, meters: Iterable[str]) -> None:
+        """Quotas have got tokens, or an instant at which there may be some."""
+        keys = list(meters)
+        self._rearm_meters(keys)
+        for each in self._leaves_at_gate(WHOLE_CRAWL, keys):
+            self.rearm(each)
+
+    def _rearm_meters(self, meters: Iterable[str]) -> None:
+        for each in meters:
+            self.rearm(METER + each, room_at=self.room.on_freed(METER + each))
+
+    def on_book(self) -> None:
+        """Other rules hold from here: whatever waits is asked about again."""
+        self.room.look_again()
+        for leaf in list(self._gate_queue):
+            self._turn_away(leaf)
+            self.rearm(leaf)
+        self._engine.nudge()
 
     def _on_paused(self, request: Request, key: str, wait: float) -> None:
         """A refusal pauses this slot; the host's others too, if most are refused at once."""
@@ -395,11 +463,14 @@ class Traffic:
 
     def _sort(self, key: str) -> None:
         """Who waits for a host, and whose class was split off since, waits for that."""
-        for waiter in self._gate_queue.of(key) if key in self.governor.kinds else ():
+        if key not in self.governor.kinds:
+            return
+        for waiter in [w for each in self._leaves_at_gate(key) for w in self._gate_queue.of(each)]:
             slot = self.names.under(key, waiter.request)
             if slot != key:
                 self._gate_queue.leave(waiter)
-                self._gate_queue.join(slot, waiter, first=False)
+                leaf = self.names.leaf(slot, waiter.request)
+                self._gate_queue.join(leaf, waiter, first=False)
 
     def _look_at_global(self) -> None:
         """While the whole crawl is stopped, and when it goes on, every slot's instant moves."""

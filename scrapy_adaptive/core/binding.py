@@ -15,8 +15,10 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from .facts import Reason
+from .limits.known import DELAY as DELAY_RULE
 
 if TYPE_CHECKING:
+    from .facts import Hold
     from .governor import Governor
     from .slot import Slot
 
@@ -25,7 +27,7 @@ class Binding(NamedTuple):
     """What binds a slot."""
 
     by: str
-    """Name of the reason."""
+    """Name of the reason; of a known limit that of its rule, which begins with "rule"."""
     value: float = 0.0
     """The number that goes with it: seconds, requests, or 1/s; 0 where the core knows none."""
 
@@ -83,13 +85,26 @@ def binding(governor: Governor, key: str, now: float) -> Binding | None:
     is_stopped = crawl is not None and crawl.reason in _STOPS and not is_parked
     if crawl is not None and (hold is None or is_stopped or crawl.until >= hold.until):
         return Binding(_OF_CRAWL[crawl.reason])
-    if hold is None:
-        return None
+    ruled = _of_rule(governor, key, hold, now)
+    if ruled is not None or hold is None:
+        return ruled
     slot = governor.slot(key, now)
     host_key = governor.host_of(key)
     if host_key != key and slot.hold_queued(now) != hold:
         slot = governor.slot(host_key, now)
     return _of_slot(slot, hold.reason, now)
+
+
+def _of_rule(governor: Governor, key: str, hold: Hold | None, now: float) -> Binding | None:
+    """The known limit for which requests of this slot wait, if they wait longer than for it."""
+    known = governor.known
+    held = None if known is None else known.held(key, now)
+    if known is None or held is None or (hold is not None and hold.until >= held.until):
+        return None
+    rule = known.rule_of(held.meter)
+    if rule is None or rule.id == DELAY_RULE:
+        return None if rule is None else Binding(DELAY, 1.0 / rule.rate)
+    return Binding(rule.label, held.until - now if held.until < math.inf else 0.0)
 
 
 def limit_of(slot: Slot) -> Limit:

@@ -25,9 +25,9 @@ from .breaker.crawl_tally import FALLEN, FALLS, Tally
 from .breaker.shared_limit import SharedLimit
 from .classes import DOUBT, Classes
 from .facts import Answer, Reason
-from .limits import Limits
 from .pause import NEVER
 from .slot import Slot
+from .slot_config import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from .headers import Quota
+    from .limits.meter import Meter
 
 Page: TypeAlias = Hashable
 """Identity of a request's page: its fingerprint in Scrapy."""
@@ -52,6 +53,7 @@ class Reason(Enum):
     GLOBAL_RATE = "global rate"
     CRAWL_WIDE = "limit of the whole crawl"
     UPLINK = "uplink down"
+    RULE = "known limit"
 
     @property
     def is_of_crawl(self) -> bool:
@@ -70,6 +72,8 @@ class Hold(NamedTuple):
 
     until: float
     reason: Reason
+    meter: str = ""
+    """Which meter holds it, where a known limit does."""
 
 
 class Wanted(Enum):
@@ -115,6 +119,13 @@ class Answer(NamedTuple):
     """Class of the page. Needed on a refusal, and while the slot counts classes."""
 
 
+class Counted(NamedTuple):
+    """A request, where a known limit counts it."""
+
+    key: str
+    meter: Meter
+
+
 @dataclass(slots=True, eq=False)
 class Permit:
     """The right to send one request. It ends once: measured, ignored or dropped."""
@@ -140,6 +151,8 @@ class Permit:
     """That of the host's slot, taken with the permit of a class's."""
     crawl: Permit | None = None
     """That of the whole crawl's slot, where all slots share a limit."""
+    meters: tuple[Counted, ...] = ()
+    """Where known limits count it."""
 
 
 class Decision(NamedTuple):

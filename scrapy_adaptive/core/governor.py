@@ -6,6 +6,8 @@ Laws
 * What fails while the crawler's own uplink is down says nothing of a site, and spends no retry.
 * A class of pages that is split off has a slot of its own under the host's: it may send when both
   may. Its acceptances count for both, its refusals are its own.
+* Known limits stand beside the slots: a request leaves when its slot and every meter let it. Keys
+  of leaves (`limits/known.py`) are understood where it is asked what may go.
 * granted = measured + ignored + dropped + in flight, at every instant.
 """
 
@@ -20,8 +22,10 @@ from .breaker.uplink import Cut, Uplink
 from .crawl_wide import CrawlWide
 from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
 from .global_rate import GlobalRate
-from .limits import Limits
+from .limits.book import Book
+from .limits.known import FIELD, KnownLimits, Leaf
 from .slot import Slot
+from .slot_config import Limits
 from .slots import CEILINGS, Slots
 
 
@@ -89,6 +93,8 @@ class Governor:
         )
         self._global_rate = GlobalRate(global_rate)
         self._chance = chance
+        self.known: KnownLimits | None = None
+        """What rules say of limits; None without rules."""
 
     # Questions
 
@@ -138,6 +144,11 @@ class Governor:
 
     def ready_at(self, key: str, now: float) -> Hold | None:
         """Why nothing may be sent for this slot at `now`, and until when; None when it may."""
+        if self.known is not None:
+            return self._ready_at(self._leaf(key, now), now)
+        return self._slot_ready_at(key, now)
+
+    def _slot_ready_at(self, key: str, now: float) -> Hold | None:
         hold = self._stop_hold(now, queued=False) if self._may_be_stopped else None
         hold = hold or self.slot(key, now).hold(now)
         if self._uplink.is_down:
@@ -147,6 +158,38 @@ class Governor:
             hold = _later(hold, self.slot(host, now).hold(now))
         hold = _later(hold, self._crawl_wide.hold(now))
         return hold or self._global_rate.hold(now)
+
+    # Known limits
+
+    def slot_key(self, key: str) -> str:
+        """The slot of a leaf's key; a slot's key is its own."""
+        return key if self.known is None else self.known.leaf(key).slot
+
+    def on_book(self, book: Book) -> None:
+        """Other rules hold from here; whatever waits has to be asked about again."""
+        assert self.known is not None
+        self.known.on_book(book)
+        for slot in self:
+            if slot.expected_rate:
+                slot.expect(0.0)
+
+    def _leaf(self, key: str, now: float) -> Leaf:
+        """The leaf of that key; what its rules say of the pace is what its slot begins with."""
+        known = self.known
+        assert known is not None
+        leaf = known.leaf(key)
+        rate = known.expected.get(leaf.slot)
+        if rate is not None:
+            host = self._families.host_of(leaf.slot)
+            for each in (leaf.slot,) if host is None else (leaf.slot, host):
+                slot = self.slot(each, now)
+                if slot.expected_rate != rate:
+                    slot.expect(rate)
+        return leaf
+
+    def _ready_at(self, leaf: Leaf, now: float) -> Hold | None:
+        assert self.known is not None
+        return _later(self._slot_ready_at(leaf.slot, now), self.known.hold(leaf, now))
 
     def wanted(self, key: str) -> Wanted:
         """Which of the slot's requests serves best just now."""
@@ -214,16 +257,47 @@ class Governor:
         return [slot for slot in self if slot.is_parked(now)]
 
     def is_parked(self, key: str, now: float) -> bool:
-        """Whether this slot is parked, or the one that it is under."""
-        return any(self.slot(each, now).is_parked(now) for each in {key, self.host_of(key)})
+        """Whether this slot is parked, or the one that it is under, or this leaf."""
+        return self.parked_until(key, now) > 0.0
+
+    def parked_until(self, key: str, now: float) -> float:
+        """The instant until which this slot is parked, or this leaf; 0 if it is not."""
+        until = 0.0
+        if self.known is not None:
+            leaf = self.known.leaf(key)
+            key = leaf.slot
+            until = self.known.parked_until(leaf, now, self.limits_of(key).max_pause)
+        slots = [self.slot(each, now) for each in {key, self.host_of(key)}]
+        return max([until, *(slot.silent_until for slot in slots if slot.is_parked(now))])
+
+    def is_stopped_by_rule(self, key: str, now: float) -> bool:
+        """Whether a rule holds this leaf for longer than anybody waits."""
+        if self.known is None:
+            return False
+        leaf = self.known.leaf(key)
+        return self.known.is_stopped(leaf, now, self.limits_of(leaf.slot).max_pause)
 
     # Sends
 
     def take(self, key: str, now: float) -> Permit | Hold:
         """The permit to send one request for this slot, or why not and until when."""
-        hold = self.ready_at(key, now)
+        if self.known is not None:
+            return self._take_known(self._leaf(key, now), now)
+        hold = self._slot_ready_at(key, now)
+        return self._take(key, now) if hold is None else hold
+
+    def _take_known(self, leaf: Leaf, now: float) -> Permit | Hold:
+        assert self.known is not None
+        hold = self._ready_at(leaf, now)
         if hold is not None:
+            if hold.reason is Reason.RULE:
+                self.known.on_held(leaf.slot, hold)
             return hold
+        permit = self._take(leaf.slot, now)
+        permit.meters = self.known.take(leaf, now)
+        return permit
+
+    def _take(self, key: str, now: float) -> Permit:
         if self._global_rate.delay:
             self._global_rate.take(now, self._chance())
         permit = self._slots.touch(key).take(now, self._chance())
@@ -242,6 +316,19 @@ class Governor:
         A reservation ends with `release`, before the gate takes the permit or when the request
         goes another way. It holds back other reservations, never a request at the gate.
         """
+        if self.known is None:
+            return self._reserve(key, now, lead)
+        leaf = self._leaf(key, now)
+        hold = self.known.hold_queued(leaf, now, lead)
+        if hold is not None:
+            self.known.on_held(leaf.slot, hold)
+            return hold
+        hold = self._reserve(leaf.slot, now, lead)
+        if hold is None:
+            self.known.reserve(leaf, now)
+        return hold
+
+    def _reserve(self, key: str, now: float, lead: float) -> Hold | None:
         hold = self.crawl_hold(now)
         if hold is not None:
             return hold
@@ -263,7 +350,10 @@ class Governor:
         return hold
 
     def release(self, key: str) -> None:
-        """End one reservation of this slot."""
+        """End one reservation of this slot, or of this leaf as it was reserved."""
+        if self.known is not None:
+            key, *meters = key.split(FIELD)
+            self.known.release(meters)
         self._slots[key].reserved -= 1
         host = self._families.host_of(key)
         if host is not None:
@@ -289,6 +379,9 @@ class Governor:
         """A request ended with an answer of its site, or with a failure to get one."""
         if permit.ended:
             raise ValueError(f"{permit} has ended before")
+        if self.known is not None:
+            refused = answer.outcome is Outcome.REFUSED
+            self.known.on_ended(permit, now, is_hit=True, refused=refused)
         slot = self._slots[permit.key]
         if not self._is_answer_of(permit, answer, now):
             return self._excuse(permit, slot, now)
@@ -350,12 +443,16 @@ class Governor:
     def on_ignored(self, permit: Permit, now: float) -> None:
         """The request was answered by somebody else than its site."""
         self._end(permit, now)
+        if self.known is not None:
+            self.known.on_ended(permit, now, is_hit=True)
         self.counts.ignored += 1
         self.is_stopped(now)
 
     def on_dropped(self, permit: Permit, now: float) -> None:
         """The request was given up before it reached the wire."""
         self._end(permit, now)
+        if self.known is not None:
+            self.known.on_ended(permit, now, is_hit=False)
         self.counts.dropped += 1
         self.is_stopped(now)
 

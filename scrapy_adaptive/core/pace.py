@@ -20,7 +20,7 @@ from .quotas import Quotas
 
 if TYPE_CHECKING:
     from .ceiling import Ceiling
-    from .limits import Limits
+    from .slot_config import Limits
 
 ON_TIME = 0.5
 """Share of a gap by which a request may leave late and still count as paced by the delay."""
@@ -41,6 +41,7 @@ class Pace:
     __slots__ = (
         "_bucket",
         "_ceiling",
+        "_floor",
         "_limits",
         "_promised_at",
         "_scatter",
@@ -59,6 +60,7 @@ class Pace:
         """Whether the host does not answer: there is nobody to be polite to."""
         self.quotas = Quotas()
         self._limits = limits
+        self._floor = limits.floor
         self._ceiling = ceiling
         self._bucket = TokenBucket(limits.burst, now)
         self._promised_at = -NEVER
@@ -70,12 +72,12 @@ class Pace:
     @property
     def floor(self) -> float:
         """Least seconds between sends that the user or robots.txt asks for."""
-        return max(self._limits.floor, self.crawl_delay)
+        return max(self._floor, self.crawl_delay)
 
     @property
     def delay(self) -> float:
         """Least seconds between two sends."""
-        floor, asked, quota = self._limits.floor, self.crawl_delay, self.quotas.delay
+        floor, asked, quota = self._floor, self.crawl_delay, self.quotas.delay
         if self.is_dead:
             return max(floor, asked, quota)
         return max(floor, asked, quota, self.latency_delay, 1.0 / self._ceiling.rate)
@@ -91,7 +93,7 @@ class Pace:
 
     def _is_scattered(self, delay: float) -> bool:
         """Whether the user's own delay holds the pace, and the user said how to scatter it."""
-        return self._limits.jitter >= 0.0 and delay <= self._limits.floor
+        return self._limits.jitter >= 0.0 and delay <= self._floor
 
     @property
     def rate(self) -> float:
@@ -105,7 +107,7 @@ class Pace:
         bounds = {
             "ceiling": 1.0 / self._ceiling.rate,
             "crawl-delay": self.crawl_delay,
-            "floor": self._limits.floor,
+            "floor": self._floor,
             "latency": self.latency_delay,
             "quota": self.quotas.delay,
         }
@@ -176,7 +178,7 @@ class Pace:
             self.latency_delay,
             seconds,
             target_concurrency=min(1.0, wanted) if is_strange else wanted,
-            floor=self._limits.floor,
+            floor=self._floor,
             most=self._limits.max_delay,
             may_lower=may_lower or is_strange,
         )
@@ -188,6 +190,10 @@ class Pace:
     def take_up(self, ceiling: Ceiling) -> None:
         """Another ceiling holds from here."""
         self._ceiling = ceiling
+
+    def lift_floor(self, *, lifted: bool = True) -> None:
+        """A rule says how fast requests may go, in place of the user's own delay; or does not."""
+        self._floor = 0.0 if lifted else self._limits.floor
 
     def drain(self, now: float) -> float:
         """Empty the bucket; returns the tokens lost."""

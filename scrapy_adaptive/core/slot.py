@@ -25,7 +25,7 @@ from .suspects import Suspects
 if TYPE_CHECKING:
     from .ceiling import Ceiling
     from .classes import Classes
-    from .limits import Limits
+    from .slot_config import Limits
 
 DRAIN = 10.0
 """Most seconds for which a pause waits for what is in flight: who takes longer is no news, and is
@@ -42,6 +42,9 @@ MOST_AHEAD = 64
 
 ON_TIME = 0.98
 """Share of the gap of the held rate after which a request did not come too soon."""
+
+HEADROOM = 1.1
+"""Times the rate of a rule at which its slot begins: the meter is to hold the pace, not chance."""
 
 FORGET_AFTER = 3620.0
 """Seconds after which a pause that nobody probed is no news any more: the longest rung."""
@@ -109,6 +112,8 @@ class Slot:
         self.refused_count = 0
         self.again_count = 0
         """Requests fetched again because of a refusal."""
+        self.expected_rate = 0.0
+        """1/s that rules let pass, as a first guess; 0 without rules."""
 
     # Questions
 
@@ -344,6 +349,22 @@ class Slot:
         """Begin with what an earlier crawl had learned, as a guess."""
         self.ceiling.recall(learned)
         self._silence.recall(learned.silence)
+
+    def expect(self, rate: float) -> None:
+        """Rules let so many requests a second pass: a first guess, where nothing was learned yet.
+
+        They hold by their meters; what is learned here may be less. Infinity is no guess; with 0
+        no rule says anything any more.
+        """
+        self.expected_rate = rate
+        self.pace.lift_floor(lifted=rate > 0.0)
+        learned = self.ceiling.learned
+        is_known = self.refused_count or (learned is not None and learned.refused_rate < NEVER)
+        if is_known or not self.ceiling.rate < rate * HEADROOM < NEVER:
+            return
+        self.ceiling.recall(Learned(rate * HEADROOM))
+        if self.is_new:
+            self.pace.latency_delay = min(self.pace.latency_delay, 1.0 / rate)
 
     def resume_pause(self, now: float, wait: float) -> None:
         """The site had asked an earlier run for a silence that is not over for `wait` seconds."""

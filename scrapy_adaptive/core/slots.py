@@ -20,8 +20,8 @@ from .ceiling import Ceiling
 from .classes import BLIND, DOUBT, Classes, Families
 from .facts import Answer, Decision, Event, Learned
 from .hold import Hold
-from .limits import Limits
 from .slot import Slot
+from .slot_config import Limits
 
 EVICTION_LOOKS = 16
 """Slots looked at for one that is idle, each time a slot is made beyond the most."""

@@ -11,7 +11,7 @@ Laws
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from . import units
@@ -246,6 +246,17 @@ _ALL = (
         "Nothing.",
     ),
     Reason(
+        "rule",
+        "known limit",
+        Whose.USER,
+        "A known limit, {name}, lets the next request to {site} leave in {value}, or says pause.",
+        "Change it in the table or in ADAPTIVE_RULES; scrapy adaptive rules show says whether the "
+        "site ever refused under it.",
+        _POLITE,
+        Unit.SECONDS,
+        "rule",
+    ),
+    Reason(
         "robots",
         "robots.txt awaited",
         Whose.SITE,
@@ -290,11 +301,16 @@ _ALL = (
     ),
 )
 
+RULE = "rule "
+"""Begins the key where a known limit holds a site back: its rule follows."""
+
 REASONS: dict[str, Reason] = {each.key: each for each in _ALL}
 """All reasons by their key."""
 
 
 def reason(key: str) -> Reason:
     """The reason of that key; of one that nobody knows, hardly more than the key."""
+    if key.startswith(RULE):
+        return replace(REASONS["rule"], key=key, title=key, name=key)
     unknown = f"It is held back by {key!r}, which this version does not know."
     return REASONS.get(key) or Reason(key, key, Whose.SITE, unknown, "", "")

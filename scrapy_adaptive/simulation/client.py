@@ -192,7 +192,9 @@ class Crawl:
         governor, frontier = self._governor, self._frontier
         is_suspect = governor.slot(slot, self.now).is_suspect
         page = frontier.choose(slot, governor.wanted(slot), lambda page: is_suspect(page.number))
-        permit = governor.take(slot, self.now)
+        known = governor.known
+        key = slot if known is None else known.leaf_key(slot, HOST, page.kind, {})
+        permit = governor.take(key, self.now)
         if isinstance(permit, Permit):
             frontier.take(slot, page)
             self._at(self.now + self._delay(), self._on_arrival, permit, page)

@@ -22,8 +22,8 @@ from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.ceiling import SLOWEST
 from scrapy_adaptive.core.facts import Permit, Reason
 from scrapy_adaptive.core.governor import Governor
-from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.slot import DRAIN, FORGET_AFTER, Slot
+from scrapy_adaptive.core.slot_config import Limits
 
 LIMITS = st.builds(
     Limits,

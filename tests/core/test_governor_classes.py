@@ -12,7 +12,7 @@ from scrapy_adaptive.core.facts import (
     Reason,
     Wanted,
 )
-from scrapy_adaptive.core.limits import Limits
+from scrapy_adaptive.core.slot_config import Limits
 from tests.core.virtual import Virtual
 
 SEARCH = "a /search"

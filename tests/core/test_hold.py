@@ -20,9 +20,9 @@ from scrapy_adaptive.core.epoch import ISOLATED
 from scrapy_adaptive.core.facts import Learned, Permit, Recovery
 from scrapy_adaptive.core.hold import Hold
 from scrapy_adaptive.core.ledger import Ledger
-from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.runs import Run
 from scrapy_adaptive.core.slot import Slot
+from scrapy_adaptive.core.slot_config import Limits
 from tests.core.virtual import STEADY, Virtual
 
 

@@ -21,8 +21,8 @@ from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
 from scrapy_adaptive.core.facts import Answer, Outcome, Permit
-from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.slot import Slot
+from scrapy_adaptive.core.slot_config import Limits
 from tests.core.virtual import STEADY, Virtual
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import pytest
 
 from scrapy_adaptive.core.aimd import Aimd
 from scrapy_adaptive.core.headers import Quota
-from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.pace import Pace
+from scrapy_adaptive.core.slot_config import Limits
 
 CHANCES = (0.0, 0.999, 0.25, 0.75, 0.5)
 

@@ -13,8 +13,8 @@ import pytest
 from scrapy_adaptive.core.breaker.shared_limit import LONGEST, TESTS, SharedLimit
 from scrapy_adaptive.core.facts import Permit
 from scrapy_adaptive.core.hold import Hold
-from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.slot import Slot
+from scrapy_adaptive.core.slot_config import Limits
 
 
 class Host:

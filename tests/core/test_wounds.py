@@ -7,8 +7,8 @@ import pytest
 
 from scrapy_adaptive.core.facts import Event, Hold, Permit, Reason
 from scrapy_adaptive.core.hold import Hold as HoldCeiling
-from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.silence import BREATH, Silence
+from scrapy_adaptive.core.slot_config import Limits
 from tests.core.virtual import Virtual
 
 PACED = Limits(start_delay=1.0)

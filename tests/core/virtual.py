@@ -16,8 +16,8 @@ from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.facts import Answer, Decision, Hold, Outcome, Page, Permit, Reason
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.headers import Quota
-from scrapy_adaptive.core.limits import Limits
 from scrapy_adaptive.core.slot import Slot
+from scrapy_adaptive.core.slot_config import Limits
 
 STEADY = settings(
     deadline=None,

@@ -41,6 +41,10 @@ WITHOUT_UNIT = {
     "ADAPTIVE_WATCH_ADDRESS",
     "ADAPTIVE_WATCH_PORT",
     "ADAPTIVE_DEBUG",
+    "ADAPTIVE_RULES_URL",
+    "ADAPTIVE_RULES_OPTIONAL",
+    "ADAPTIVE_IDENTITY",
+    "ADAPTIVE_AGENTS",
     "ADAPTIVE_CLASSIFIER",
     "ADAPTIVE_SLOT",
     "ADAPTIVE_FALLBACK_PRIORITY_QUEUE",
@@ -201,7 +205,9 @@ def test_every_outcome_is_on_the_page_of_the_api_and_no_other_is() -> None:
 
 
 CORE = Path(scrapy_adaptive.core.__file__).parent
-CONSTANTS = [*rows("explanation/law", "name"), *rows("explanation/hold", "name")]
+CONSTANTS = [
+    row for page in ("law", "hold", "known-limits") for row in rows(f"explanation/{page}", "name")
+]
 ORIGINS = {"theory", "goal", "people", "risk", "machine", "sweep", "taste"}
 
 

@@ -135,6 +135,8 @@ class HostQueue:
         """Hosts that may not send, and the slots for which each waits."""
         self._sleepers: dict[str, Rota] = {}
         """Slot to the hosts that wait for it."""
+        self._leaves: dict[str, dict[str, None]] = {}
+        """Slot to the hosts that are leaves of it: requests that rules count apart."""
         self._count = 0
         routing.join(self)
         for host, priorities in state.items():
@@ -210,13 +212,15 @@ class HostQueue:
 
     def waiting(self, slot: str) -> int:
         """Requests that wait for that slot."""
-        hosts = {slot, *self._sleepers.get(slot, ())}
+        leaves = islice(self._leaves.get(slot, ()), MOST_LOOKS)
+        hosts = {slot, *self._sleepers.get(slot, ()), *leaves}
         return sum(len(found) for host in hosts if (found := self._hosts.get(host)))
 
     def back(self, host: str) -> list[Request]:
         """The host's requests that were refused."""
-        requests = self._hosts.get(host)
-        return [] if requests is None else requests.back
+        hosts = [host, *islice(self._leaves.get(host, ()), MOST_LOOKS)]
+        found = [requests for each in hosts if (requests := self._hosts.get(each)) is not None]
+        return [request for requests in found for request in requests.back]
 
     def wake(self, slot: str) -> bool:
         """The slot is free to send; returns whether a host that slept is ready by it."""
@@ -236,6 +240,11 @@ class HostQueue:
         self._rise(host)
         self._file(self._hosts[host])
         return True
+
+    def look_again_at_all(self) -> None:
+        """Whatever sleeps may have another reason to, or none."""
+        for host in list(self._asleep):
+            self.look_again(host)
 
     # Inside
 
@@ -258,12 +267,19 @@ class HostQueue:
 
     def _add(self, host: str, priorities: Iterable[int] = ()) -> HostRequests:
         self._routing.on_queue(host)
+        if (slot := self._routing.slot_of(host)) != host:
+            self._leaves.setdefault(slot, {})[host] = None
         return self._hosts.add(host, priorities)
 
     def _remove(self, requests: HostRequests) -> None:
         self._ready.remove(requests.host)
         self._rise(requests.host)
         self._hosts.remove(requests)
+        slot = self._routing.slot_of(requests.host)
+        if slot in self._leaves:
+            self._leaves[slot].pop(requests.host, None)
+            if not self._leaves[slot]:
+                del self._leaves[slot]
         self._routing.on_empty(requests.host)
 
     def _pop_unpaced(self) -> Request | None:
@@ -289,9 +305,13 @@ class HostQueue:
         else:
             self._ready.serve(host)
             self._remove(requests)
-        if slot in self._sleepers and routing.hold(slot) is None:  # others wait for this slot too
-            self.wake(slot)
+        for each in (slot, *routing.counted(host)):
+            self._wake_next(each)  # others wait for this slot, or meter, too
         return request
+
+    def _wake_next(self, key: str) -> None:
+        if key in self._sleepers and self._routing.hold(key) is None:
+            self.wake(key)
 
     def _pop_own(self, requests: HostRequests, wanted: Wanted) -> Request | None:
         """A request of this host; one whose class was split off since goes to its class's."""
@@ -319,11 +339,14 @@ class HostQueue:
 
     def _sleep(self, host: str, hold: Hold) -> None:
         self._ready.remove(host)
-        slots = self._asleep[host] = self._routing.slots_of(host)
+        slots = self._asleep[host] = self._routing.waits_for(host, hold)
         for slot in slots:
             self._sleepers.setdefault(slot, Rota())
         self._file(self._hosts[host])
         self._routing.on_asleep(slots, hold)
+        if hold.meter:  # the slot may be free for others that wait for it
+            for slot in self._routing.slots_of(host):
+                self._wake_next(slot)
 
     def _rise(self, host: str) -> None:
         for slot in self._asleep.pop(host, ()):

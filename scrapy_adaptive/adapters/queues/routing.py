@@ -7,6 +7,7 @@ Laws
 * A host whose requests go to several slots has a place in each; none moves the others.
 * A request has one reservation from the pop until it is at the gate or has gone another way.
 * Scrapy opens two queues, in memory and on disk: what is known of a host is known once.
+* Requests that known limits count apart wait apart, by their leaf: a spent one holds up no other.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import TYPE_CHECKING
 
 from scrapy_adaptive.adapters.scrapy_internals import Copy
 from scrapy_adaptive.core.facts import Hold, Reason, Wanted
+from scrapy_adaptive.core.limits.known import FIELD
 
-from .waiting_room import Reservation
+from .waiting_room import METER, Reservation
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -118,15 +120,22 @@ class Routing:
         copy = Copy.NONE if self._cached is None else self._cached(request)
         if copy is Copy.FRESH:
             return key + CACHED
-        key = self._traffic.names.under(key, request)
+        names = self._traffic.names
+        key = names.leaf(names.under(key, request), request)
         return key + STALE if copy is Copy.STALE else key
 
     def class_key(self, request: Request, queue_key: str) -> str:
-        """The key under which a request belongs that was queued before its class was split off."""
-        kinds = self._governor.kinds
+        """The key under which a request belongs that was queued before its class was split off, or
+        before a rule was changed."""
+        kinds, names = self._governor.kinds, self._traffic.names
+        if self._governor.known is not None:
+            if queue_key in self.unpaced or queue_key.endswith(STALE):
+                return queue_key
+            host = self._governor.host_of(self._governor.slot_key(queue_key))
+            return names.leaf(names.under(host, request), request)
         if not kinds or queue_key not in kinds:
             return queue_key
-        return self._traffic.names.under(queue_key, request)
+        return names.under(queue_key, request)
 
     def on_queue(self, queue_key: str) -> None:
         """Requests are queued under this key; at a prompt they wait at the gate, where their user
@@ -144,20 +153,43 @@ class Routing:
         """The slots through which a queue's requests are sent, as far as is known."""
         if queue_key in self._routes:
             return tuple(self._routes[queue_key])
-        return (queue_key.removesuffix(STALE),)
+        return (self.slot_of(queue_key),)
+
+    def slot_of(self, queue_key: str) -> str:
+        """The slot that the queue's key names."""
+        return self._governor.slot_key(queue_key.removesuffix(STALE))
+
+    def waits_for(self, queue_key: str, hold: Hold) -> Sequence[str]:
+        """What a queue waits for that is held by this: a meter, or any of its slots."""
+        return (METER + hold.meter,) if hold.meter else self.slots_of(queue_key)
+
+    def counted(self, queue_key: str) -> Sequence[str]:
+        """The meters in which the queue's requests are counted, as the timers name them."""
+        known = self._governor.known
+        if known is None or queue_key in self.unpaced:
+            return ()
+        return [METER + key for key, _ in known.leaf(queue_key.removesuffix(STALE)).meters]
 
     def handicap(self, queue_key: str) -> float:
         """How much less the next request of this queue counts than its priority says."""
         return self.discount * self._taken[queue_key]
 
     def hold(self, slot: str) -> Hold | None:
-        """Why no request of this slot may leave its queue, the whole crawl aside."""
+        """Why no request of this slot, or meter, may leave its queue, the whole crawl aside."""
+        if slot.startswith(METER):
+            return self._meter_hold(slot)
         if slot not in self.unpaced:
             return self._governor.queue_hold(slot, self._clock(), self.lead)
         if not slot.endswith(OPTED_OUT):
             return None
         most = self._governor.limits_of(slot.removesuffix(OPTED_OUT)).concurrency
         return Hold(math.inf, Reason.CONCURRENCY) if self._opted_out[slot] >= most else None
+
+    def _meter_hold(self, key: str) -> Hold | None:
+        known, now = self._governor.known, self._clock()
+        meter = key.removeprefix(METER)
+        at = now if known is None else known.meter_at(meter, now, self.lead)
+        return Hold(at, Reason.RULE, meter) if at > now else None
 
     def reserve(self, queue_key: str) -> tuple[str, Hold | None]:
         """Promise a place to the queue's next request: in which slot, or why in none."""
@@ -168,7 +200,8 @@ class Routing:
             return queue_key, hold
         found: tuple[str, Hold | None] | None = None
         for slot in self.slots_of(queue_key):
-            hold = self._governor.reserve(slot, self._clock(), self.lead)
+            leaf = self._leaf_of(queue_key, slot)
+            hold = self._governor.reserve(leaf, self._clock(), self.lead)
             if hold is None:
                 if queue_key in self._routes:
                     self._routes[queue_key].move_to_end(slot)
@@ -181,21 +214,28 @@ class Routing:
             return queue_key, None
         return found
 
+    def _leaf_of(self, queue_key: str, slot: str) -> str:
+        """What requests of this queue are counted under, in that slot."""
+        _, sign, meters = queue_key.removesuffix(STALE).partition(FIELD)
+        return f"{slot}{sign}{meters}" if sign else slot
+
     def wanted(self, slot: str) -> Wanted:
         """Which request of this slot serves best."""
         return self._governor.wanted(slot)
 
     def on_popped(self, request: Request | None, queue_key: str, slot: str) -> None:
         """The place is this request's; with None there was no request after all."""
+        leaf = slot if slot in self.unpaced else self._leaf_of(queue_key, slot)
         if request is None:
-            self._free(slot)
+            self._free(leaf)
             return
-        self._reserved[request] = Reservation(queue_key, slot, self._clock())
+        meters = tuple(leaf.split(FIELD)[1:]) if leaf != slot else ()
+        self._reserved[request] = Reservation(queue_key, slot, self._clock(), leaf, meters)
         if self.discount:
             self._taken[queue_key] += 1
 
     def on_asleep(self, slots: Sequence[str], hold: Hold) -> None:
-        """Requests wait until one of these slots may send; the earliest is held by this."""
+        """Requests wait until one of these slots, or a meter, may; the earliest is held by this."""
         for slot in slots:
             self._traffic.rearm(slot, room_at=hold.until if len(slots) == 1 else None)
 
@@ -235,7 +275,7 @@ class Routing:
         reservation = self._reserved.pop(request, None)
         if reservation is None:
             return None
-        self._free(reservation.slot)
+        self._free(reservation.leaf)
         if reservation.slot in self.unpaced or reservation.slot.endswith(STALE):
             return None
         self._note_lead(reservation, key)
@@ -250,7 +290,9 @@ class Routing:
         reservation = self._reserved.pop(request, None)
         if reservation is None:
             return None
-        self._free(reservation.slot)
+        self._free(reservation.leaf)
+        for each in reservation.meters:
+            self._traffic.rearm(METER + each)
         return reservation.slot
 
     def under_way(self, key: str) -> int:
@@ -290,7 +332,9 @@ class Routing:
         def is_parked(queue_key: str) -> bool:
             if queue_key in self.unpaced:
                 return False
-            return all(self._governor.is_parked(slot, now) for slot in self.slots_of(queue_key))
+            slots = self.slots_of(queue_key)
+            leaves = [self._leaf_of(queue_key, slot) for slot in slots]
+            return all(self._governor.is_parked(leaf, now) for leaf in leaves)
 
         return all(is_parked(key) for queue in self._queues for key in queue.keys)
 
@@ -349,6 +393,7 @@ class Routing:
             self._traffic.rearm(slot)
 
     def _free(self, slot: str) -> None:
+        """A place of this slot, and of its meters if it is a leaf, is promised to nobody."""
         if slot not in self._opted_out:
             self._governor.release(slot)
             return
@@ -365,7 +410,7 @@ class Routing:
     def _learn(self, queue_key: str, promised: str, slot: str) -> None:
         routes = self._routes.get(queue_key)
         if routes is None:
-            if slot == queue_key.removesuffix(STALE):
+            if slot == self.slot_of(queue_key):
                 return
             routes = self._routes[queue_key] = OrderedDict()
             if len(self._routes) > self._most:
@@ -383,6 +428,11 @@ class Routing:
         if is_new:
             self._reroute(queue_key)
             self._governor.forget_unused(promised)
+
+    def look_again(self) -> None:
+        """Whatever sleeps may go to other slots, or wait for other meters, than was thought."""
+        for queue in self._queues:
+            queue.look_again_at_all()
 
     def _reroute(self, queue_key: str) -> None:
         """The queue's requests go to other slots than was thought: look at them again."""

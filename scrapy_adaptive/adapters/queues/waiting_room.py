@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from .routing import Routing
 
 
+METER = "\0meter "
+"""Begins the timers' keys of meters: no slot has such a name."""
+
+
 class Reservation(NamedTuple):
     """A place promised to a request on its way to the gate."""
 
@@ -28,6 +32,10 @@ class Reservation(NamedTuple):
     slot: str
     at: float
     """Monotonic seconds of the pop."""
+    leaf: str = ""
+    """What was reserved: the slot, and the meters."""
+    meters: tuple[str, ...] = ()
+    """Keys of the meters in which it has a place."""
 
 
 class WaitingRoom(Protocol):
@@ -83,6 +91,9 @@ class WaitingRoom(Protocol):
     def under_way(self, key: str) -> int:
         """Requests between this slot's queue and the gate."""
 
+    def look_again(self) -> None:
+        """Whatever sleeps may go to other slots, or wait for other meters, than was thought."""
+
     def sweep(self) -> list[str]:
         """End the reservations of requests that went another way; returns their slots."""
 
@@ -131,6 +142,9 @@ class NoRoom:
     def under_way(self, key: str) -> int:
         """None that is known."""
         return 0
+
+    def look_again(self) -> None:
+        """Nothing sleeps."""
 
     def sweep(self) -> list[str]:
         """There is nothing to end."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from scrapy_adaptive.core.ceiling import Ceiling
     from scrapy_adaptive.core.facts import Permit
-    from scrapy_adaptive.core.limits import Limits
     from scrapy_adaptive.core.slot import Slot
+    from scrapy_adaptive.core.slot_config import Limits
 
 YOUNG = 20
 """Pages up to which a host is at its start."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scrapy_adaptive.core.limits import Limits
+from scrapy_adaptive.core.slot_config import Limits
 
 
 def limits_with(name: str, value: Any) -> Limits:

@@ -1,0 +1,139 @@
+"""What meters cost: bytes of each, and the time of a take, for a thousand to a million identities.
+
+Run: ``python benchmarks/meters.py [--identities 1000000] [--kept 100000]``
+
+Laws
+----
+* Five times as many hits are wanted as the rules allow, of identities drawn by chance.
+* Bounds: 50 MB with token buckets, 80 MB with hit stacks; a take of a million identities costs at
+  most twice one of a thousand; no limit is exceeded, not once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+import sys
+import time
+import tracemalloc
+from collections import defaultdict, deque
+from typing import NamedTuple
+
+from scrapy_adaptive.core.facts import Permit
+from scrapy_adaptive.core.limits.book import Book
+from scrapy_adaptive.core.limits.known import KnownLimits
+from scrapy_adaptive.core.limits.rule import Identity, Rule
+
+RULES = {
+    "token bucket": ({"rate": 1.0}, 50.0),
+    "hit stack": ({"max_hits": 10, "window": 10.0}, 80.0),
+}
+"""Words of a rule, and MB that its meters may take."""
+
+SLOWER = 2.0
+TAKES = 300_000
+OVERLOAD = 5.0
+
+
+class Judge:
+    """Counts for each identity what it was let send."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.exceeded = 0
+        self._rule = rule
+        self._sent: defaultdict[str, deque[float]] = defaultdict(deque)
+
+    def on_sent(self, identity: str, now: float) -> None:
+        """Look at the window that ends now."""
+        sent, rule = self._sent[identity], self._rule
+        window, most = (rule.window, rule.max_hits) if rule.max_hits else (1.0 / rule.rate, 1)
+        sent.append(now)
+        if len(sent) > most:
+            self.exceeded += now - sent[-most - 1] < window - 1e-6
+            sent.popleft()
+
+
+class Figures(NamedTuple):
+    """What came of one run."""
+
+    megabytes: float
+    """0 where they were not counted, which makes takes slow."""
+    microseconds: float
+    """Of a take."""
+    exceeded: int
+    granted: float
+    """Share of the takes."""
+
+
+def run(
+    words: dict[str, float], identities: int, kept: int, takes: int, *, is_traced: bool = False
+) -> Figures:
+    """So many takes of identities drawn by chance."""
+    rule = Rule(id="1", identity=Identity("account", "*"), **words)  # type: ignore[arg-type]
+    names = [f"user-{number:08d}" for number in range(identities)]
+    gc.collect()
+    gc.disable()  # what the judge remembers is not to be paid for by who takes
+    if is_traced:
+        tracemalloc.start()
+    known = KnownLimits(Book([rule]), most=kept)
+    judge, chance = Judge(rule), random.Random(1)
+    now, spent, granted = 0.0, 0.0, 0
+    step = 1.0 / (OVERLOAD * identities * rule.allowed_rate)
+    for _ in range(takes):
+        now += step
+        name = names[chance.randrange(identities)]
+        key = known.leaf_key("s", "host", "/", {"account": name})
+        began = time.perf_counter()
+        leaf = known.leaf(key)
+        counted = known.take(leaf, now) if known.hold(leaf, now) is None else ()
+        if counted:
+            known.on_ended(Permit("s", now, meters=counted), now, is_hit=True)
+        spent += time.perf_counter() - began
+        if counted:
+            granted += 1
+            judge.on_sent(name, now)
+    gc.enable()
+    memory = traced(known) if is_traced else 0.0
+    return Figures(memory, spent / takes * 1e6, judge.exceeded, granted / takes)
+
+
+def traced(known: KnownLimits) -> float:
+    """MB of the meters and their keys."""
+    known.on_book(Book(known.book))  # what is remembered of matches is bounded, and is no meter
+    snapshot = tracemalloc.take_snapshot()
+    tracemalloc.stop()
+    found = snapshot.statistics("filename")
+    return sum(each.size for each in found if "core/limits" in each.traceback[0].filename) / 1e6
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--identities", type=int, default=1_000_000)
+    parser.add_argument("--kept", type=int, default=100_000)
+    parser.add_argument("--takes", type=int, default=TAKES)
+    given = parser.parse_args()
+    missed = []
+    for name, (words, most) in RULES.items():
+        few = run(words, 1000, given.kept, given.takes // 3).microseconds
+        many = run(words, given.identities, given.kept, given.takes)
+        memory = run(words, given.identities, given.kept, given.takes, is_traced=True).megabytes
+        print(
+            f"{name}: {memory:.1f} MB, {few:.1f} us a take of 1,000 identities, "
+            f"{many.microseconds:.1f} us of {given.identities:,}; {many.granted:.0%} granted, "
+            f"exceeded {many.exceeded} times"
+        )
+        if memory > most:
+            missed.append(f"{name}: {memory:.1f} MB, {most:g} are allowed")
+        if many.microseconds > SLOWER * few:
+            missed.append(f"{name}: {many.microseconds / few:.1f} times the cost of a thousand")
+        if many.exceeded:
+            missed.append(f"{name}: exceeded {many.exceeded} times")
+    print("\n".join(missed) or "every bound is met")
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,363 @@
+"""The known limits of a crawl: under which of them a request comes, and whether it may go.
+
+Laws
+----
+* A leaf is what requests have in common that wait for the same: a slot, and meters. Its key says
+  all of that, so that nothing has to be remembered of it; without rules it is the slot's own.
+* A request may go when each of its meters lets it. It is counted in all of them, or in none.
+* A promise counts as a send. It holds back other promises, never a request at the gate.
+* A new book holds from the next question on; what was sent is not forgotten.
+* A rule's pace replaces DOWNLOAD_DELAY for what it matches; what else its slot sends keeps that
+  delay, by a meter of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from scrapy_adaptive.core.facts import Counted, Hold, Permit, Reason
+
+from .book import Book
+from .meter import NEVER, Meter
+from .meter_table import SEPARATOR, MeterTable, rule_id
+from .rule import Rule, without_window
+from .tokens import Tokens
+
+FIELD = "\x1f"
+"""Between the slot and the meters in the key of a leaf: in no name of a host."""
+
+MOST_LEAVES = 50_000
+"""Leaves whose rules are remembered; then they are all looked up anew."""
+
+LEAST_LEAD = 0.02
+"""Seconds from queue to gate up to which nothing sets out ahead."""
+
+MOST_EXPECTED = 64
+"""Meters of one slot whose rates add up to a first guess."""
+
+CONTRADICTED = 0.95
+"""Share of the rate of its rules below which a site's refusals contradict them."""
+
+DELAY = "DOWNLOAD_DELAY"
+"""Id of the rule that this setting is, for what no rule paces in a slot where some do."""
+
+_EMPTY = Meter()
+"""Any meter of which nothing is known; nothing is ever counted in it."""
+
+
+class Leaf(NamedTuple):
+    """What requests have in common that wait for the same."""
+
+    slot: str
+    meters: tuple[tuple[str, Rule], ...] = ()
+    """Keys of meters, and the rules under which they count."""
+
+    @property
+    def is_paced(self) -> bool:
+        """Whether a rule says how fast it may go, in place of DOWNLOAD_DELAY."""
+        return any(rule.is_pace for _, rule in self.meters)
+
+
+@dataclass(slots=True)
+class Use:
+    """What came of the requests under one rule."""
+
+    sent: int = 0
+    refused: int = 0
+    held: int = 0
+    """Times that requests waited for it."""
+    would_hold: int = 0
+    """Times that requests would have waited for it, if it held anybody."""
+
+
+class KnownLimits:
+    """The rules of one crawl and their meters.
+
+    Args:
+        book: the rules that hold.
+        burst: hits at once where a rule says nothing of it.
+        most: meters remembered.
+        delay_of: the user's own delay of a slot, in seconds.
+    """
+
+    def __init__(
+        self,
+        book: Book,
+        *,
+        burst: float = 1.0,
+        most: int = 100_000,
+        delay_of: Callable[[str], float] = lambda slot: 0.0,
+    ) -> None:
+        self.book = book
+        self.expected: dict[str, float] = {}
+        """Slot to the rate that its rules let pass, 1/s: a first guess, and no delay of the user's
+        any more; infinity where they say nothing of the rate."""
+        self.uses: dict[str, Use] = {}
+        self._told: dict[str, Use] = {}
+        """What was told of them."""
+        self.tokens: Tokens | None = None
+        """Of quotas that are counted in a table; None where each process counts for itself."""
+        self.meters = MeterTable(most)
+        self._burst = burst
+        self._delay_of = delay_of
+        self._rates: dict[str, dict[str, float]] = {}
+        """Slot to meters to the rate of each."""
+        self._leaves: dict[str, Leaf] = {}
+        self._held: dict[str, Hold] = {}
+        """Slot to what last held requests of it."""
+        self._promised: dict[str, list[float]] = {}
+        """Meter to the number of promises, and the instant of the latest."""
+
+    # Names
+
+    def leaf_key(self, slot: str, host: str, kind: str, identities: Mapping[str, str]) -> str:
+        """The key of the leaf under which such a request waits; the slot's where no rule matches.
+
+        Args:
+            host: of the request's URL, in lower case.
+            kind: the class of its page.
+            identities: whom it is sent as, by source.
+        """
+        rules = self.book.match(host, kind, identities)
+        keys = [meter_key(rule, host, identities) for rule in rules if rule.limits]
+        is_unpaced = slot in self.expected and not any(rule.is_pace for rule in rules)
+        if is_unpaced and self._delay_of(slot):
+            keys.append(f"{DELAY}{SEPARATOR}{slot}")
+        return FIELD.join([slot, *keys]) if keys else slot
+
+    def leaf(self, key: str) -> Leaf:
+        """The leaf of that key; meters of rules that are gone count no more."""
+        found = self._leaves.get(key)
+        if found is None:
+            if len(self._leaves) >= MOST_LEAVES:
+                self._leaves.clear()
+            slot, *keys = key.split(FIELD)
+            meters = [(each, rule) for each in keys if (rule := self.rule_of(each)) is not None]
+            found = self._leaves[key] = Leaf(slot, tuple(meters))
+            if found.meters and len(self._rates.get(slot, ())) < MOST_EXPECTED and found.is_paced:
+                self._expect(found)
+        return found
+
+    def rule_of(self, meter_key: str) -> Rule | None:
+        """The rule under which a meter counts; None where it is gone."""
+        rule = self.book.rules.get(rule_id(meter_key))
+        if rule is None and meter_key.startswith(DELAY + SEPARATOR):
+            delay = self._delay_of(meter_key.partition(SEPARATOR)[2])
+            return Rule(id=DELAY, rate=1.0 / delay) if delay else None
+        return rule
+
+    def _expect(self, leaf: Leaf) -> None:
+        """The rates of a slot's rules add up, where they are counted apart."""
+        rates = self._rates.setdefault(leaf.slot, {})
+        key, rule = min(leaf.meters, key=lambda each: each[1].pace if each[1].is_pace else math.inf)
+        rates[key] = rule.pace
+        self.expected[leaf.slot] = sum(rates.values())
+
+    # Questions
+
+    def hold(self, leaf: Leaf, now: float) -> Hold | None:
+        """Why no request of this leaf may be sent at `now`, and until when."""
+        found: Hold | None = None
+        for key, rule in leaf.meters:
+            if not rule.dry_run:
+                at = self._meter(key, rule).ready_at(self._local(rule), self._burst, now)
+                if self.tokens is not None and rule.is_quota:
+                    at = max(at, self.tokens.ready_at(key, rule, now))
+                if at > now and (found is None or at > found.until):
+                    found = Hold(at, Reason.RULE, key)
+        return found
+
+    def hold_queued(self, leaf: Leaf, now: float, lead: float = 0.0) -> Hold | None:
+        """Why no request of this leaf may leave its queue at `now`, and until when."""
+        found: Hold | None = None
+        for key, rule in leaf.meters:
+            if not rule.dry_run:
+                at = self.queue_at(key, rule, now, lead)
+                if at > now and (found is None or at > found.until):
+                    found = Hold(at, Reason.RULE, key)
+        return found
+
+    def queue_at(self, key: str, rule: Rule, now: float, lead: float = 0.0) -> float:
+        """The instant from which one more request may set out for this meter."""
+        promised = self._promised.get(key)
+        at = self._queue_at(key, self._local(rule), now, lead, promised)
+        if self.tokens is not None and rule.is_quota:
+            count = 0 if promised is None else int(promised[0])
+            at = max(at, self.tokens.ready_at(key, rule, now, count))
+        return at
+
+    def _local(self, rule: Rule) -> Rule:
+        """What of a rule is counted here: the window of a quota may be counted in a table."""
+        return rule if self.tokens is None or not rule.is_quota else without_window(rule)
+
+    def _queue_at(
+        self, key: str, rule: Rule, now: float, lead: float, promised: list[float] | None
+    ) -> float:
+        meter, lead = self._meter(key, rule), lead if lead > LEAST_LEAD else 0.0
+        if promised is None:
+            return meter.ready_at(rule, self._burst, now) - lead
+        count, promised_at = int(promised[0]), promised[1]
+        at = meter.ready_at(rule, self._burst, now, count)
+        if at == NEVER or not rule.spacing:
+            return at
+        if meter.room(rule, self._burst, now) >= count + 1:
+            return at
+        spread = meter.spread_at(rule, self._burst) + count * rule.spacing - lead
+        return max(promised_at + rule.spacing, spread, meter.window_at(rule, now, count))
+
+    def meter_at(self, key: str, now: float, lead: float = 0.0) -> float:
+        """The instant from which one more may set out for the meter of that key."""
+        rule = self.rule_of(key)
+        return now if rule is None or rule.dry_run else self.queue_at(key, rule, now, lead)
+
+    def parked_until(self, leaf: Leaf, now: float, max_pause: float) -> float:
+        """The instant until which this leaf is parked; 0 if it is not.
+
+        A rule that is paused parks nothing: it is no end of a crawl.
+        """
+        hold = self.hold(leaf, now)
+        is_parked = hold is not None and now + max_pause < hold.until < NEVER
+        return hold.until if hold is not None and is_parked else 0.0
+
+    def is_stopped(self, leaf: Leaf, now: float, max_pause: float) -> bool:
+        """Whether nobody can say when it goes on, or not within so many seconds."""
+        if any(rule.paused and not rule.dry_run for _, rule in leaf.meters):
+            return True
+        return self.parked_until(leaf, now, max_pause) > 0.0
+
+    # Sends
+
+    def reserve(self, leaf: Leaf, now: float) -> None:
+        """Promise a place in each meter; `hold_queued` must have said that it may go."""
+        for key, _ in leaf.meters:
+            promised = self._promised.setdefault(key, [0, now])
+            promised[0] += 1
+            promised[1] = now
+
+    def release(self, keys: Iterable[str]) -> None:
+        """End one promise in each of these meters."""
+        for key in keys:
+            promised = self._promised.get(key)
+            if promised is not None:
+                promised[0] -= 1
+                if promised[0] <= 0:
+                    del self._promised[key]
+
+    def take(self, leaf: Leaf, now: float) -> tuple[Counted, ...]:
+        """Count one request; `hold` must have said that it may go."""
+        counted = []
+        for key, rule in leaf.meters:
+            meter = self.meters.at(key, rule, self.book.rules, now)
+            use = self.use(rule)
+            use.sent += 1
+            if rule.dry_run and meter.ready_at(rule, self._burst, now) > now:
+                use.would_hold += 1
+            meter.take(self._local(rule), now)
+            if self.tokens is not None and rule.is_quota and not rule.dry_run:
+                self.tokens.take(key, rule, now)
+            counted.append(Counted(key, meter))
+        return tuple(counted)
+
+    # Facts
+
+    def on_ended(self, permit: Permit, now: float, *, is_hit: bool, refused: bool = False) -> None:
+        """A request ended: answered, or never sent."""
+        for key, meter in permit.meters:
+            rule = self.rule_of(key)
+            meter.end(rule and self._local(rule), now, is_hit=is_hit)
+            if refused and rule is not None:
+                self.use(rule).refused += 1
+
+    def on_book(self, book: Book) -> None:
+        """Other rules hold from here."""
+        self.book = book
+        self._leaves.clear()
+        self._rates.clear()
+        self._held.clear()
+        self.expected.clear()
+
+    def on_held(self, slot: str, hold: Hold) -> None:
+        """Requests of this slot wait for a meter."""
+        self._held[slot] = hold
+        rule = self.rule_of(hold.meter)
+        if rule is not None:
+            self.use(rule).held += 1
+
+    def held(self, slot: str, now: float) -> Hold | None:
+        """What holds requests of this slot, as far as was found; None where nothing does now."""
+        hold = self._held.get(slot)
+        if hold is None or hold.until <= now or self.rule_of(hold.meter) is None:
+            return None
+        until = self.meter_at(hold.meter, now)
+        return hold._replace(until=until) if until > now else None
+
+    def contradiction(self, permit: Permit, refused_rate: float) -> Rule | None:
+        """The rule that says more than the site allows, if one does.
+
+        Args:
+            permit: of a request that was refused.
+            refused_rate: the lowest rate that the site refused to its slot, 1/s.
+        """
+        if not refused_rate < CONTRADICTED * self.expected.get(permit.key, 0.0):
+            return None
+        rules = [rule for key, _ in permit.meters if (rule := self.rule_of(key)) is not None]
+        paced = [rule for rule in rules if rule.pace < math.inf and rule.id != DELAY]
+        return min(paced, key=lambda rule: rule.pace, default=None)
+
+    # For the next crawl
+
+    def quota_hits(self, now: float) -> Iterator[tuple[str, str, list[tuple[float, int]]]]:
+        """Hits of quotas that are counted here: by lasting id of the rule, and what it counts."""
+        for key, meter in self.meters:
+            rule = self.book.rules.get(rule_id(key))
+            if rule is not None and rule.is_quota and meter.hits is not None:
+                times = meter.hits.times() + [(now, meter.in_flight)] * (meter.in_flight > 0)
+                yield rule.lasting_id, key.partition(SEPARATOR)[2], times
+
+    def recall_hits(self, lasting_id: str, key: str, times: list[tuple[float, int]]) -> None:
+        """Hits of an earlier crawl go on counting."""
+        for rule in self.book:
+            if rule.lasting_id == lasting_id and rule.is_quota:
+                for at, count in times:
+                    meter_key = f"{rule.id}{SEPARATOR}{key}"
+                    self.meters.at(meter_key, rule, self.book.rules, at).note(rule, at, count)
+
+    def all_uses(self) -> dict[str, Use]:
+        """What came of the requests under each rule, by lasting id."""
+        rules = self.book.rules
+        return {rules[each].lasting_id: use for each, use in self.uses.items() if each in rules}
+
+    def take_uses(self) -> dict[str, Use]:
+        """What came of the requests under each rule since this was asked last, by lasting id."""
+        found = {}
+        for each, use in self.uses.items():
+            told = self._told.get(each, Use())
+            fresh = Use(use.sent - told.sent, use.refused - told.refused, use.held - told.held)
+            rule = self.book.rules.get(each)
+            if rule is not None and fresh != Use():
+                found[rule.lasting_id] = fresh
+                self._told[each] = replace(use)
+        return found
+
+    def use(self, rule: Rule) -> Use:
+        """What came of the requests under this rule."""
+        use = self.uses.get(rule.id)
+        if use is None:
+            use = self.uses[rule.id] = Use()
+        return use
+
+    def _meter(self, key: str, rule: Rule) -> Meter:
+        return self.meters.get(key, rule) or _EMPTY
+
+
+def meter_key(rule: Rule, host: str, identities: Mapping[str, str]) -> str:
+    """What this rule counts such a request under."""
+    if rule.shared:
+        return f"{rule.id}{SEPARATOR}"
+    if rule.identity is None or not rule.identity.is_glob:
+        return f"{rule.id}{SEPARATOR}{host}"
+    source = rule.identity.source
+    return f"{rule.id}{SEPARATOR}{host} {source}={identities[source]}"

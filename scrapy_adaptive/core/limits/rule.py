@@ -1,0 +1,210 @@
+"""A known limit, checked when it is made.
+
+Laws
+----
+* A rule is immutable; every number states its unit and its range, and is refused at construction.
+* Of rules of one name the most specific that matches a request counts; rules of different names
+  apply together.
+* A rule without a limit is an exemption from less specific ones of its name.
+
+Durations are seconds; instants of expiry are seconds since the epoch, by the wall clock.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from scrapy_adaptive.core.classes import normalised
+
+ANY = "*"
+
+LONGEST = 366 * 86_400.0
+"""Most seconds of an interval or a window: a year."""
+
+MOST = 1_000_000_000
+"""Most hits of a window, and most requests at once."""
+
+QUOTA = 60.0
+"""Seconds: a window from here on is a quota. It may be used as fast as everything else allows, and
+has to outlive the process; a shorter one is spread evenly, as the limiters of servers want it."""
+
+
+class RuleError(ValueError):
+    """A field of a rule is not allowed.
+
+    Attributes:
+        field: its name.
+        value: what it was.
+        allowed: what it may be, in words.
+    """
+
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        shown = repr(value)
+        shown = shown if len(shown) <= 200 else shown[:200] + "…"
+        super().__init__(f"{field} = {shown}: allowed is {allowed}")
+        self.field, self.value, self.allowed = field, value, allowed
+
+
+class Identity(NamedTuple):
+    """Who a request is sent as, in a rule: `account=alice`, or `account=*`."""
+
+    source: str
+    pattern: str
+
+    @property
+    def is_glob(self) -> bool:
+        """Whether more than one may be meant: each of them is counted by itself."""
+        return any(sign in self.pattern for sign in "*?[")
+
+    def __str__(self) -> str:
+        return f"{self.source}={self.pattern}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One known limit.
+
+    Raises:
+        RuleError: a field is out of its range.
+    """
+
+    id: str
+    """Tells rules apart: the id of a row, or the place in the setting."""
+    is_stored: bool = False
+    """Whether it stands in the table: of one name those win."""
+    name: str = ""
+    host: str = ANY
+    """A host, `*.suffix` for all under it, or `*`."""
+    uri: str = ANY
+    """A normalised path, a prefix that ends with `/*`, or `*`."""
+    identity: Identity | None = None
+    """Who must send it; None for everybody, together."""
+    shared: bool = False
+    """One count for all that match; else one for each host, and each identity of a pattern."""
+    interval: float = 0.0
+    """Least seconds from an answer to the next request; 0 for none."""
+    max_hits: int = 0
+    """Most hits within any `window` seconds; 0 for no limit."""
+    window: float = 0.0
+    rate: float = math.inf
+    """Most hits a second; infinity for no limit."""
+    burst: float = 0.0
+    """Hits at once under `rate` or `window`; 0 for ADAPTIVE_BURST."""
+    concurrency: int = 0
+    """Most requests in flight; 0 for no limit."""
+    paused: bool = False
+    dry_run: bool = False
+    """Counts and tells, holds nobody."""
+    expires_at: float = math.inf
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        _check_scope(self)
+        allowed: dict[str, tuple[bool, str]] = {
+            "interval": (0 <= self.interval <= LONGEST, "seconds, more than 0, up to a year"),
+            "max_hits": (0 <= self.max_hits <= MOST, "a whole number, 1 to 1,000,000,000"),
+            "window": (0 <= self.window <= LONGEST, "seconds, more than 0, up to a year"),
+            "rate": (self.rate > 0, "hits a second, more than 0"),
+            "burst": (self.burst == 0 or 1 <= self.burst < math.inf, "hits at once, 1 or more"),
+            "concurrency": (0 <= self.concurrency <= MOST, "a whole number, 1 to 1,000,000,000"),
+            "expires_at": (not math.isnan(self.expires_at), "seconds since the epoch"),
+        }
+        for field, (holds, words) in allowed.items():
+            if not holds:
+                raise RuleError(field, getattr(self, field), words)
+        if bool(self.max_hits) != bool(self.window):
+            field = "window" if self.max_hits else "max_hits"
+            raise RuleError(field, None, "a value: max_hits and window go together")
+        if self.burst and not (self.max_hits or self.rate < math.inf):
+            raise RuleError("burst", self.burst, "no value without a rate, or max_hits in a window")
+
+    @property
+    def limits(self) -> bool:
+        """Whether it limits anything; else it exempts."""
+        return bool(self.interval or self.max_hits or self.concurrency or self.paused) or (
+            self.rate < math.inf
+        )
+
+    @property
+    def is_quota(self) -> bool:
+        """Whether its window has to outlive the process."""
+        return self.window >= QUOTA
+
+    @property
+    def spacing(self) -> float:
+        """Seconds for which each hit counts in the bucket that spreads them; 0 for no bucket."""
+        spread = self.max_hits and (not self.is_quota or self.burst)
+        return max(self.window / self.max_hits if spread else 0.0, 1.0 / self.rate)
+
+    @property
+    def pace(self) -> float:
+        """Hits a second that it allows in the long run, quotas aside; infinity for no limit."""
+        seconds = max(self.spacing, self.interval)
+        return 1.0 / seconds if seconds else math.inf
+
+    @property
+    def allowed_rate(self) -> float:
+        """Hits a second that it allows in the long run."""
+        return min(self.pace, self.max_hits / self.window if self.max_hits else math.inf)
+
+    @property
+    def is_pace(self) -> bool:
+        """Whether it says how fast requests may go, in place of DOWNLOAD_DELAY."""
+        return self.allowed_rate < math.inf and not self.dry_run
+
+    @property
+    def lasting_id(self) -> str:
+        """What outlives a change of the settings: rules there have no id of their own."""
+        if self.is_stored:
+            return self.id
+        return " ".join([self.name, self.host, self.uri, str(self.identity or ANY)])
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return f"rule {self.id} ({self.name})" if self.name else f"rule {self.id}"
+
+
+def _check_scope(rule: Rule) -> None:
+    host = rule.host.removeprefix("*.")
+    if rule.host != ANY and (
+        not host or host != host.lower() or any(sign in host for sign in "*/ :@?#\t\n\x1e\x1f\0")
+    ):
+        words = "a host in lower case without a port, *.suffix for all under it, or *"
+        raise RuleError("host", rule.host, words)
+    path = rule.uri.removesuffix("/*")
+    if rule.uri != ANY and (
+        not rule.uri.startswith("/") or "*" in path or (path and normalised_uri(path) != path)
+    ):
+        raise RuleError(
+            "uri", rule.uri, "a path that begins with /, a prefix such as /search/*, or *"
+        )
+    identity = rule.identity
+    if identity is not None and not (
+        identity.source.isidentifier() and identity.pattern and identity.pattern.isprintable()
+    ):
+        raise RuleError("identity", str(identity), "source=value, for instance account=alice")
+
+
+@lru_cache(maxsize=10_000)
+def without_window(rule: Rule) -> Rule:
+    """The same rule, but for its window: that is counted elsewhere.
+
+    How its hits are spread stays, where it says so.
+    """
+    rate = min(rule.rate, 1.0 / rule.spacing) if rule.spacing else rule.rate
+    burst = rule.burst if rate < math.inf else 0.0
+    return replace(rule, max_hits=0, window=0.0, rate=rate, burst=burst)
+
+
+def normalised_uri(path: str) -> str:
+    """A path as rules name it: numbers and identifiers are replaced by #.
+
+    >>> normalised_uri("/entity/123/version/7"), normalised_uri("/index.php?id=7")
+    ('/entity/#/version/#', '/index.php?id')
+    """
+    plain, _, query = path.partition("?")
+    return normalised(plain, query)

@@ -1,0 +1,99 @@
+"""The tables of known limits, and how a database is reached.
+
+Laws
+----
+* SQLAlchemy is named in this folder only, and imported when somebody has a table.
+* What a database has to say of an error is told in one line, without the password of its address.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+CONNECT_TIMEOUT = 5
+"""Seconds that a database has to answer a connection."""
+
+metadata = sa.MetaData()
+
+_BIG = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
+RULES = sa.Table(
+    "adaptive_rules",
+    metadata,
+    sa.Column("id", _BIG, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False, server_default=""),
+    sa.Column("host", sa.Text, nullable=False, server_default="*"),
+    sa.Column("uri", sa.Text, nullable=False, server_default="*"),
+    sa.Column("identity", sa.Text),
+    sa.Column("shared", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("interval_seconds", sa.Double),
+    sa.Column("max_hits", sa.Integer),
+    sa.Column("window_seconds", sa.Double),
+    sa.Column("rate", sa.Double),
+    sa.Column("burst", sa.Double),
+    sa.Column("concurrency", sa.Integer),
+    sa.Column("paused", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("dry_run", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("expires_at", sa.Double),
+    sa.Column("note", sa.Text),
+)
+"""One row is one rule."""
+
+HITS = sa.Table(
+    "adaptive_hits",
+    metadata,
+    sa.Column("rule_id", sa.Text, primary_key=True),
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("cell", _BIG, primary_key=True, autoincrement=False),
+    sa.Column("taken", sa.Integer, nullable=False),
+)
+"""Hits of quotas, in cells of their windows."""
+
+USES = sa.Table(
+    "adaptive_uses",
+    metadata,
+    sa.Column("rule_id", sa.Text, primary_key=True),
+    sa.Column("sent", _BIG, nullable=False),
+    sa.Column("refused", _BIG, nullable=False),
+    sa.Column("held", _BIG, nullable=False),
+)
+"""What came of the requests under each rule, over all crawls."""
+
+
+class DatabaseError(OSError):
+    """The database cannot be reached, or is none of ours."""
+
+
+def engine_for(url: str) -> sa.Engine:
+    """The engine of this address.
+
+    Raises:
+        ValueError: it is no address of a database that is known here.
+    """
+    try:
+        found = sa.make_url(url)
+    except SQLAlchemyError:
+        raise ValueError("the address of a database, as SQLAlchemy writes it") from None
+    if found.get_backend_name() not in ("sqlite", "postgresql"):
+        raise ValueError("sqlite:///… or postgresql+psycopg://…")
+    if found.drivername == "postgresql":
+        found = found.set(drivername="postgresql+psycopg")
+    options: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT}
+    if found.get_backend_name() == "sqlite":
+        options = {"timeout": CONNECT_TIMEOUT}
+        if found.database in (None, "", ":memory:"):
+            raise ValueError("a file, as in sqlite:////var/lib/rules.db: a table in memory ends")
+    try:
+        return sa.create_engine(found, connect_args=options, pool_pre_ping=True, pool_size=1)
+    except ImportError as error:
+        raise ValueError(f"one whose driver is installed ({error})") from None
+
+
+def told(error: Exception) -> str:
+    """What went wrong, in one line."""
+    cause = getattr(error, "orig", None) or error
+    lines = str(cause).strip().splitlines()
+    return lines[0] if lines else type(cause).__name__

@@ -1,0 +1,196 @@
+"""The table of rules: made, filled, and read whole.
+
+Laws
+----
+* Whoever reads has all rows at one instant, or an error; what changed is found by comparing.
+* A row that is bad is named; it keeps its last good form, or holds nobody. The others hold.
+* All of this blocks: a crawl does it in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+from scrapy_adaptive.core.limits.known import Use
+from scrapy_adaptive.core.limits.rule import Rule, RuleError
+
+from .quotas import QuotaTable
+from .reading import read_rule
+from .schema import RULES, USES, DatabaseError, engine_for, metadata, told
+
+COLUMNS: Mapping[str, str] = {
+    "interval_seconds": "interval",
+    "window_seconds": "window",
+}
+"""Columns whose name says their unit, and the word of a rule."""
+
+
+COUNTED = ("sent", "refused", "held")
+"""What is counted of each rule."""
+
+
+class Problem(NamedTuple):
+    """A row that is not allowed."""
+
+    id: str
+    why: str
+
+
+class Reading(NamedTuple):
+    """What was read."""
+
+    rules: tuple[Rule, ...]
+    """In the order of their ids."""
+    problems: tuple[Problem, ...]
+
+
+class RuleTable:
+    """One database.
+
+    Args:
+        url: its address.
+        sources: identities that requests can have; None where nobody knows.
+        secrets: those that are known by their hash only.
+
+    Raises:
+        ValueError: it is no address of a database that is known here.
+    """
+
+    def __init__(
+        self, url: str, *, sources: Collection[str] | None = None, secrets: Collection[str] = ()
+    ) -> None:
+        self.engine = engine_for(url)
+        self.quotas = QuotaTable(self.engine)
+        self._sources = sources
+        self._secrets = secrets
+        self._rows: list[tuple[Any, ...]] | None = None
+        self._good: dict[str, Rule] = {}
+
+    @property
+    def address(self) -> str:
+        """Where it is, without its password."""
+        return self.engine.url.render_as_string(hide_password=True)
+
+    def create(self) -> None:
+        """Make the tables, where there are none.
+
+        Raises:
+            DatabaseError: the database does not let us.
+        """
+        try:
+            metadata.create_all(self.engine)
+        except SQLAlchemyError as error:
+            raise DatabaseError(f"{self.address}: {told(error)}") from None
+
+    def read(self) -> Reading | None:
+        """All rules; None where nothing has changed since they were last read.
+
+        Raises:
+            DatabaseError: the table cannot be read.
+        """
+        columns = sa.select(RULES).order_by(RULES.c.id)
+        try:
+            with self.engine.connect() as connection:
+                rows = [tuple(row) for row in connection.execute(columns)]
+        except (SQLAlchemyError, OSError, ValueError, TypeError) as error:
+            raise DatabaseError(f"{self.address}: {told(error)}") from None
+        if rows == self._rows:
+            return None
+        self._rows = rows
+        return self._checked(rows)
+
+    def _checked(self, rows: Iterable[tuple[Any, ...]]) -> Reading:
+        names = [COLUMNS.get(column.name, column.name) for column in RULES.columns][1:]
+        good: dict[str, Rule] = {}
+        problems = []
+        for number, *values in rows:
+            key = str(number)
+            given = dict(zip(names, values, strict=True))
+            try:
+                good[key] = read_rule(
+                    given, id=key, is_stored=True, sources=self._sources, secrets=self._secrets
+                )
+            except RuleError as error:
+                last = self._good.get(key)
+                keeps = "it holds nobody" if last is None else "its last good form holds"
+                why = f"adaptive_rules id {key}: {_column(error.field)} = {error.value!r:.200}"
+                problems.append(Problem(key, f"{why}: allowed is {error.allowed}; {keeps}"))
+                if last is not None:
+                    good[key] = last
+        self._good = good
+        return Reading(tuple(good.values()), tuple(problems))
+
+    def load(self, rules: Iterable[Rule]) -> int:
+        """Put these rules into the table, in place of all that are there; returns how many.
+
+        Raises:
+            DatabaseError: the table cannot be written.
+        """
+        rows = [row_of(rule) for rule in rules]
+        try:
+            with self.engine.begin() as connection:
+                connection.execute(sa.delete(RULES))
+                if rows:
+                    connection.execute(sa.insert(RULES), rows)
+        except SQLAlchemyError as error:
+            raise DatabaseError(f"{self.address}: {told(error)}") from None
+        return len(rows)
+
+    def add_uses(self, uses: Mapping[str, Use]) -> None:
+        """Add what came of the requests under these rules.
+
+        Raises:
+            DatabaseError: the table cannot be written.
+        """
+        try:
+            with self.engine.begin() as connection:
+                for rule, use in sorted(uses.items()):
+                    added = {word: USES.c[word] + getattr(use, word) for word in COUNTED}
+                    update = sa.update(USES).where(USES.c.rule_id == rule).values(added)
+                    if not connection.execute(update.returning(USES.c.rule_id)).all():
+                        row = {word: getattr(use, word) for word in COUNTED}
+                        connection.execute(sa.insert(USES).values(rule_id=rule, **row))
+        except SQLAlchemyError as error:
+            raise DatabaseError(f"{self.address}: {told(error)}") from None
+
+    def uses(self) -> dict[str, Use]:
+        """What came of the requests under each rule, by lasting id.
+
+        Raises:
+            DatabaseError: the table cannot be read.
+        """
+        try:
+            with self.engine.connect() as connection:
+                rows = connection.execute(sa.select(USES)).mappings().all()
+        except SQLAlchemyError as error:
+            raise DatabaseError(f"{self.address}: {told(error)}") from None
+        return {row["rule_id"]: Use(*(row[word] for word in COUNTED)) for row in rows}
+
+
+def _column(field: str) -> str:
+    return {word: column for column, word in COLUMNS.items()}.get(field, field)
+
+
+def row_of(rule: Rule) -> dict[str, Any]:
+    """The row of a rule; numbers that say nothing are NULL."""
+    return {
+        "name": rule.name,
+        "host": rule.host,
+        "uri": rule.uri,
+        "identity": None if rule.identity is None else str(rule.identity),
+        "shared": rule.shared,
+        "interval_seconds": rule.interval or None,
+        "max_hits": rule.max_hits or None,
+        "window_seconds": rule.window or None,
+        "rate": rule.rate if rule.rate < float("inf") else None,
+        "burst": rule.burst or None,
+        "concurrency": rule.concurrency or None,
+        "paused": rule.paused,
+        "dry_run": rule.dry_run,
+        "expires_at": rule.expires_at if rule.expires_at < float("inf") else None,
+        "note": rule.note or None,
+    }

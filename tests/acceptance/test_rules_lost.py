@@ -1,0 +1,91 @@
+"""The database of the rules goes away while the crawl runs, and comes back."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.test_rules import REFRESH, SETTINGS, Windows, address, insert, made, pages
+from tests.crawling import Crawler
+from tests.servers.origin import Origin
+from tests.servers.postgres import Postgres
+from tests.spiders import UrlsSpider
+
+AWAY = 4.0
+"""Seconds."""
+
+
+def test_a_lost_database_opens_no_gate_and_stalls_nothing(crawl: Crawler) -> None:
+    """The rules hold on; two lines say that it went, and that it is back."""
+    windows = Windows(10_000, 1.0)
+    with tempfile.TemporaryDirectory(prefix="lost-") as folder, Origin(windows) as site:
+        Path(folder).chmod(0o755)
+        with Postgres(Path(folder, "postgres")) as server:
+            table = made(server.database())
+            insert(table, id=1, rate=10.0)
+            running = crawl.start(
+                UrlsSpider,
+                SETTINGS | {"ADAPTIVE_RULES_URL": address(table)},
+                arguments={"urls": pages(site, 500)},
+            )
+            running.until(lambda: windows.hits)
+            table.engine.dispose()
+            server.stop(at_once=True)
+            lost_at = time.monotonic()
+            time.sleep(AWAY)
+            there = windows.count(lost_at, lost_at + AWAY)
+            server.start()
+            running.until(lambda: "is back after" in running.log)
+            running.interrupt()
+            log = running.wait(check=False).log
+    assert 0 < there <= 10.0 * AWAY + 2
+    assert log.count("the last good rules hold") == 1
+    assert log.count("is back after") == 1
+
+
+SETTINGS_OF_NONE: dict[str, Any] = SETTINGS | {
+    "ADAPTIVE_RULES_URL": "sqlite:////no/such/folder/rules.db"
+}
+
+
+def test_without_its_table_a_crawl_does_not_begin(crawl: Crawler) -> None:
+    """Unless it is told that it may."""
+    windows = Windows(10_000, 1.0)
+    with Origin(windows) as site:
+        urls = {"urls": pages(site, 2)}
+        refused = crawl(UrlsSpider, SETTINGS_OF_NONE, arguments=urls, check=False)
+        assert refused.returncode != 0
+        assert "ADAPTIVE_RULES_URL = 'sqlite:////no/such/folder/rules.db'" in refused.log
+        assert windows.hits == []
+        optional = SETTINGS_OF_NONE | {"ADAPTIVE_RULES_OPTIONAL": True}
+        assert len(crawl(UrlsSpider, optional, arguments=urls).urls) == 2
+
+
+@pytest.mark.parametrize("refresh", [REFRESH])
+def test_a_bad_row_is_named_and_opens_no_gate(
+    crawl: Crawler, tmp_path: Path, refresh: float
+) -> None:
+    """It keeps its last good form; a reader of the log finds the row."""
+    windows = Windows(10_000, 1.0)
+    table = made(f"sqlite:///{tmp_path}/rules.db")
+    insert(table, id=77, paused=True)
+    with Origin(windows) as site:
+        running = crawl.start(
+            UrlsSpider,
+            SETTINGS | {"ADAPTIVE_RULES_URL": address(table), "ADAPTIVE_RULES_REFRESH": refresh},
+            arguments={"urls": pages(site, 5)},
+        )
+        running.until(lambda: "1 hold" in running.log)
+        with table.engine.begin() as connection:
+            connection.exec_driver_sql("UPDATE adaptive_rules SET window_seconds = -1")
+        running.until(lambda: "adaptive_rules id 77: window_seconds = -1.0" in running.log)
+        assert windows.hits == []
+        with table.engine.begin() as connection:
+            connection.exec_driver_sql(
+                "UPDATE adaptive_rules SET window_seconds = NULL, paused = 0"
+            )
+        assert len(running.wait().urls) == 5

@@ -1,0 +1,135 @@
+"""A quota that several processes share, and that outlives each of them.
+
+Laws
+----
+* Each hit is logged by whoever sent it before the next; a sliding log over all of them judges.
+* Processes are real, the database is real, and a kill is SIGKILL.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from scrapy_adaptive.core.limits.rule import Rule
+from scrapy_adaptive.core.limits.tokens import Ask, Tokens, chunk
+from scrapy_adaptive.rules.schema import HITS, RULES
+from scrapy_adaptive.rules.table import RuleTable
+from tests.crawling import ROOT
+from tests.servers.postgres import Postgres
+
+MOST = int(os.environ.get("QUOTA_HITS", "200"))
+WINDOW = float(os.environ.get("QUOTA_SECONDS", "60"))
+KILLS = int(os.environ.get("QUOTA_KILLS", "3"))
+PROCESSES = 4
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Address of a new database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/rules.db"
+    postgres: Postgres = request.getfixturevalue("postgres")
+    return postgres.database()
+
+
+@pytest.fixture
+def table(url: str) -> RuleTable:
+    """Its tables, with one quota."""
+    table = RuleTable(url)
+    table.create()
+    with table.engine.begin() as connection:
+        connection.execute(sa.insert(RULES).values(id=1, max_hits=MOST, window_seconds=WINDOW))
+    return table
+
+
+@pytest.fixture
+def spenders(url: str, table: RuleTable, tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes that spend it."""
+    found = [spender(url, tmp_path) for _ in range(PROCESSES)]
+    yield found
+    for each in found:
+        each.kill()
+        each.wait()
+
+
+def spender(url: str, folder: Path) -> subprocess.Popen[bytes]:
+    """One process more."""
+    command = [sys.executable, "-m", "tests.rules.spender", url, str(folder / "hits.log")]
+    return subprocess.Popen(command, cwd=ROOT)
+
+
+def hits(folder: Path) -> list[float]:
+    """Instants of all hits."""
+    log = folder / "hits.log"
+    return sorted(map(float, log.read_text().split())) if log.exists() else []
+
+
+@pytest.mark.timeout(600)
+def test_a_quota_is_never_overspent_whoever_is_killed(
+    url: str, table: RuleTable, spenders: list[subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    """By no window, wherever it begins; of a kill at most a chunk is wasted."""
+    rule = Rule(id="1", is_stored=True, max_hits=MOST, window=WINDOW)
+    deadline = time.monotonic() + 120.0
+    for kill in range(KILLS):
+        wanted = MOST * (kill + 1) // (KILLS + 2)
+        while len(hits(tmp_path)) < wanted and time.monotonic() < deadline:
+            time.sleep(0.02)
+        victim = spenders[kill % PROCESSES]
+        victim.kill()
+        victim.wait()
+        spenders[kill % PROCESSES] = spender(url, tmp_path)
+    before = -1
+    while before < len(hits(tmp_path)) and time.monotonic() < deadline:
+        before = len(hits(tmp_path))
+        time.sleep(max(2.0, WINDOW / 12))
+    spent = hits(tmp_path)
+    print(f"{len(spent)} of {MOST} in {WINDOW:g} s, {KILLS} kills, a chunk is {chunk(rule)}")
+    assert spent
+    for first, last in zip(spent, spent[MOST:], strict=False):
+        assert last - first >= WINDOW
+    if spent[-1] - spent[0] < WINDOW:
+        # Tokens that ended with their cell are lost too: at most a chunk and a half of each.
+        assert len(spent) >= MOST - (KILLS + 3 * PROCESSES) * chunk(rule)
+
+
+def test_what_is_not_spent_is_given_back(table: RuleTable) -> None:
+    """And can be taken by others."""
+    rule = Rule(id="1", is_stored=True, max_hits=MOST, window=WINDOW)
+    (grant,) = table.quotas.take([Ask("1\x1eall", rule, MOST)])
+    assert grant.tokens == MOST
+    (none,) = table.quotas.take([Ask("1\x1eall", rule, 1)])
+    assert none.tokens == 0
+    assert 0 < none.until <= WINDOW * 26 / 24
+    table.quotas.give_back([grant], {grant.key: rule})
+    (again,) = table.quotas.take([Ask("1\x1eall", rule, 5)])
+    assert again.tokens == 5
+    assert [each.used for each in table.quotas.left(rule)] == [5]
+
+
+def test_a_cell_of_the_future_counts_too(table: RuleTable) -> None:
+    """Where the database's clock was set back."""
+    rule = Rule(id="1", is_stored=True, max_hits=MOST, window=WINDOW)
+    far = int(time.time() / (WINDOW / 24)) + 1000
+    with table.engine.begin() as connection:
+        row = {"rule_id": "1", "key": "all", "cell": far, "taken": MOST}
+        connection.execute(sa.insert(HITS).values(**row))
+    assert table.quotas.take([Ask("1\x1eall", rule, 1)])[0].tokens == 0
+
+
+def test_tokens_are_asked_for_before_the_last_is_spent() -> None:
+    """And again only when an answer is there."""
+    rule = Rule(id="1", is_stored=True, max_hits=1000, window=60.0)
+    tokens = Tokens(lambda: None)
+    assert tokens.ready_at("k", rule, 0.0) == float("inf")
+    assert [ask.tokens for ask in tokens.asks()] == [10]
+    assert tokens.ready_at("k", rule, 0.0) == float("inf")
+    assert tokens.asks() == []

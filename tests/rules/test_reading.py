@@ -1,0 +1,187 @@
+"""Whatever stands in a setting, a file or a row: a rule, or one error that names what is wrong."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Callable
+from datetime import datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from scrapy.settings import Settings
+
+from scrapy_adaptive import SettingsError
+from scrapy_adaptive.adapters.settings import read_settings
+from scrapy_adaptive.core.limits.rule import Identity, Rule, RuleError
+from scrapy_adaptive.rules.reading import READERS, SYNONYMS, hashed, read_rule
+from scrapy_adaptive.rules.schema import RULES
+from scrapy_adaptive.rules.table import RuleTable
+from scrapy_adaptive.rules.toml_file import read_toml
+
+WORDS = (*READERS, *SYNONYMS, "burts", "", "id")
+
+VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 10, 1 << 80, 0.5, -0.0, math.nan, math.inf, 1e308),
+    *("", "*", "/search/*", "/a/12/b", "*.example.com", "host:80", "Host.EXAMPLE", "account=*"),
+    *("account=alice", "=", "a=", "=b", "nan", "inf", "7d", "-3s", "1e9d", "\0", "é", "x" * 5000),
+    *(
+        b"bytes",
+        [],
+        [1],
+        {},
+        {"a": 1},
+        Decimal("NaN"),
+        Decimal(3),
+        object(),
+        3j,
+        "true",
+        "2026-01-01",
+    ),
+    *(
+        datetime(2030, 1, 1, tzinfo=timezone.utc),
+        "/*",
+        "/a*b",
+        "*/",
+        "user agent=x",
+        "agent=[",
+        "²",
+    ),
+)
+
+
+def draw(chance: random.Random) -> dict[Any, Any]:
+    """Words and values of chance; some of them good."""
+    return {chance.choice(WORDS): chance.choice(VALUES) for _ in range(chance.randint(0, 5))}
+
+
+def test_ten_thousand_rules_of_chance_are_read_or_named() -> None:
+    """Nothing but `RuleError` is raised, and it says what is allowed."""
+    chance = random.Random(24)
+    good = 0
+    for number in range(10_000):
+        given: Any = draw(chance) if number % 50 else chance.choice(VALUES)
+        told = error_of(read_rule, given, RuleError, id=str(number))
+        good += told is None
+        assert told is None or ("allowed is" in told and "\n" not in told)
+    assert good > 500
+
+
+def error_of(
+    read: Callable[..., object], given: Any, expected: type[Exception], **options: Any
+) -> str | None:
+    """What a reader says is wrong, None for nothing; another error is one of ours."""
+    try:
+        read(given, **options)
+    except expected as error:
+        return str(error)
+    return None
+
+
+def test_ten_thousand_settings_of_chance_are_read_or_named() -> None:
+    """The place in the list is named, and the word."""
+    chance = random.Random(25)
+    for _ in range(2_500):
+        given = [draw(chance) for _ in range(4)]
+        told = error_of(read_settings, Settings({"ADAPTIVE_RULES": given}), SettingsError)
+        assert told is None or re.match(r"ADAPTIVE_RULES\[\d\]\['.*: allowed is ", told, re.DOTALL)
+
+
+def test_ten_thousand_files_of_chance_are_read_or_named(tmp_path: Path) -> None:
+    """A file is taken whole or not at all."""
+    chance = random.Random(26)
+    path = tmp_path / "rules.toml"
+    texts = ('"{}"', "{}", "'{}'", "[{}]", '"""{}"""', "{}.0")
+    for _ in range(2_000):
+        lines = []
+        for _ in range(chance.randint(0, 5)):
+            lines.append(chance.choice(["[[rules]]", "[[rules]]", "[rules]", "[[other]]", "]"]))
+            for _ in range(chance.randint(0, 3)):
+                value = chance.choice(texts).format(str(chance.choice(VALUES))[:20])
+                lines.append(f"{chance.choice(WORDS) or 'x'} = {value}")
+        path.write_text("\n".join(lines), encoding="utf-8")
+        told = error_of(read_toml, path, ValueError)
+        assert told is None or str(path) in told
+
+
+def test_ten_thousand_rows_of_chance_are_read_or_named(tmp_path: Path) -> None:
+    """SQLite takes any value in any column; the good rows hold."""
+    table = RuleTable(f"sqlite:///{tmp_path}/rules.db")
+    table.create()
+    chance = random.Random(27)
+    columns = [column.name for column in RULES.columns][1:]
+    plain = [each for each in VALUES if isinstance(each, (str, int, float)) and each != 1 << 80]
+    with table.engine.begin() as connection:
+        raw = connection.connection
+        for number in range(10_000):
+            chosen = chance.sample(columns, chance.randint(0, 4))
+            names = ", ".join(["id", *chosen])
+            marks = ", ".join("?" * (len(chosen) + 1))
+            values = [number, *(chance.choice(plain) for _ in chosen)]
+            raw.execute(f"INSERT OR IGNORE INTO adaptive_rules ({names}) VALUES ({marks})", values)  # type: ignore[attr-defined]
+    reading = table.read()
+    assert reading is not None
+    assert len(reading.rules) > 1000
+    assert len(reading.problems) > 1000
+    assert all("allowed is" in each.why and each.id in each.why for each in reading.problems)
+
+
+GOOD: dict[str, tuple[dict[str, Any], Callable[[Rule], object], object]] = {
+    "the words of Scrapy's draft": (
+        {"delay": 2, "quota": 9, "window": 60, "concurrency": 3},
+        lambda rule: (rule.interval, rule.max_hits, rule.window, rule.concurrency),
+        (2.0, 9, 60.0, 3),
+    ),
+    "a raw path": ({"uri": "/entity/12/version/7"}, lambda rule: rule.uri, "/entity/#/version/#"),
+    "a prefix": ({"uri": "/search/*"}, lambda rule: rule.uri, "/search/*"),
+    "a week": ({"max_hits": 9, "window": "1w"}, lambda rule: rule.window, 604_800.0),
+    "a date": ({"expires_at": "1970-01-02T00:00:00Z"}, lambda rule: rule.expires_at, 86_400.0),
+    "an identity": (
+        {"identity": "account=*"},
+        lambda rule: rule.identity,
+        Identity("account", "*"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_rule_is_read(name: str) -> None:
+    words, look, expected = GOOD[name]
+    assert look(read_rule(words, id="1")) == expected
+
+
+def test_a_secret_is_stored_as_its_hash() -> None:
+    """Whether the rule has the secret, or the hash already."""
+    for told in ("swordfish", hashed("swordfish")):
+        rule = read_rule({"identity": f"key={told}"}, id="1", sources={"key"}, secrets={"key"})
+        assert rule.identity == Identity("key", hashed("swordfish"))
+
+
+def test_an_identity_that_nobody_tells_is_refused() -> None:
+    """A slip would open the gate."""
+    with pytest.raises(RuleError, match=r"acount=\*.*account, agent"):
+        read_rule({"identity": "acount=*"}, id="1", sources={"agent", "account"})
+
+
+def test_a_bad_row_keeps_its_last_good_form(tmp_path: Path) -> None:
+    """An operator's slip opens no gate; a row that never was good holds nobody."""
+    table = RuleTable(f"sqlite:///{tmp_path}/rules.db")
+    table.create()
+    with table.engine.begin() as connection:
+        connection.execute(sa.insert(RULES).values(id=7, rate=2.0))
+    first = table.read()
+    assert table.read() is None
+    with table.engine.begin() as connection:
+        connection.execute(sa.update(RULES).values(rate=-2.0))
+        connection.execute(sa.insert(RULES).values(id=8, rate=-1.0))
+    second = table.read()
+    assert first is not None
+    assert second is not None
+    assert second.rules == first.rules
+    assert [each.id for each in second.problems] == ["7", "8"]
+    assert "adaptive_rules id 7: rate = -2.0" in second.problems[0].why
+    assert "last good form holds" in second.problems[0].why
