@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,6 +14,7 @@ import pytest
 from tests.crawling import ROOT, Crawler
 from tests.servers.nginx import Nginx
 from tests.servers.origin import Origin
+from tests.servers.postgres import Postgres, shared
 
 
 @pytest.fixture
@@ -37,6 +39,15 @@ def crawl(tmp_path: Path) -> Iterator[Crawler]:
     crawler = Crawler(tmp_path)
     yield crawler
     crawler.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """The PostgreSQL of this test run; `postgres.database()` is a new database's address."""
+    folder = tmp_path_factory.getbasetemp()
+    is_one_of_many = "PYTEST_XDIST_WORKER" in os.environ
+    with shared(folder.parent if is_one_of_many else folder) as server:
+        yield server
 
 
 collect_ignore = ["scrapys_own"]
