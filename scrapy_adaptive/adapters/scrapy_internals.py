@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scrapy import signals
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
+from scrapy.extensions.feedexport import FeedExporter
 from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response
 from scrapy.pqueues import _path_safe
@@ -393,6 +394,15 @@ def stop_autothrottle(crawler: Crawler) -> None:
     autothrottle = crawler.get_extension(AutoThrottle)
     if autothrottle is not None:
         crawler.signals.disconnect(autothrottle._response_downloaded, signals.response_downloaded)
+
+
+def feeds_of(crawler: Crawler) -> Sequence[Any]:
+    """The item feeds that are open: `uri`, `format`, `storage`, `file`, `feed_options` of each.
+
+    Scrapy writes them through a buffer; a public `flush` would replace this.
+    """
+    exporter = crawler.get_extension(FeedExporter)
+    return [] if exporter is None else list(exporter.slots)
 
 
 def quieten(error: Exception) -> None:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy import Request
     from scrapy.crawler import Crawler
 
@@ -83,6 +85,9 @@ class WaitingRoom(Protocol):
     def under_way(self, key: str) -> int:
         """Requests between this slot's queue and the gate."""
 
+    def withdraw(self, is_meant: Callable[[Request], bool]) -> None:
+        """Requests that wait and are meant are dropped."""
+
     def sweep(self) -> list[str]:
         """End the reservations of requests that went another way; returns their slots."""
 
@@ -131,6 +136,9 @@ class NoRoom:
     def under_way(self, key: str) -> int:
         """None that is known."""
         return 0
+
+    def withdraw(self, is_meant: Callable[[Request], bool]) -> None:
+        """They are met at the gate."""
 
     def sweep(self) -> list[str]:
         """There is nothing to end."""
