@@ -51,6 +51,8 @@ class Database:
             raise FrontierError("it is no address of a database") from None
         self.address = url.render_as_string(hide_password=True)
         self.is_sqlite = url.get_backend_name() == "sqlite"
+        self.path = Path(url.database or "") if self.is_sqlite else None
+        """The file; None where there is none on this machine."""
         self._clock = time.time if clock is None and self.is_sqlite else clock
         self.engine = self._sqlite(url) if self.is_sqlite else self._postgresql(url)
 

@@ -36,6 +36,7 @@ from . import statements as sql
 from .connecting import Database
 from .hosts import Hosts
 from .links import Links
+from .liveness import Liveness
 from .schema import LEASE, QUEUE, SESSION, SPIDER, VISIT, prepare
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class SqlFrontier:
         self.database = Database(address, clock)
         self.ranking = ranking
         self.hosts = Hosts(self.database)
+        path = self.database.path
+        self._liveness = None if path is None else Liveness(path.absolute())
         self._egress = ""
         self._session = 0
         self._ttl = 0
@@ -107,6 +110,8 @@ class SqlFrontier:
             values = {"worker": worker, "egress": egress, "deadline": now + self._ttl}
             made = SESSION.insert().values(spider_id=self.spider, **values)
             self._session = connection.execute(made.returning(SESSION.c.id)).scalar_one()
+            if self._liveness is not None:
+                self._liveness.begin(self._session)
         return begins
 
     def beat(self, states: Mapping[Lease, State], *, hungry: bool = False) -> Beat:
@@ -154,6 +159,8 @@ class SqlFrontier:
             with self.database.transaction() as connection:
                 self._end_session(connection, self.database.now(connection))
             self._session = 0
+        if self._liveness is not None:
+            self._liveness.end()
         self.database.engine.dispose()
 
     # Visits
@@ -297,6 +304,12 @@ class SqlFrontier:
 
     def _reap(self, connection: Connection, now: int) -> int:
         """Free the hosts of who has died; returns how many there were."""
+        if self._liveness is not None:
+            live = SESSION.select().where(SESSION.c.deadline >= now)
+            for session in connection.execute(live).all():
+                if self._liveness.is_dead(session.id):
+                    of_dead = SESSION.c.id == session.id
+                    connection.execute(SESSION.update().where(of_dead).values(deadline=now - 1))
         dead = sql.DEAD if self.database.is_sqlite else sql.DEAD_POSTGRESQL
         rows = connection.execute(dead, {"now": now, "most": MOST_REAPED}).all()
         for row in rows:
