@@ -42,11 +42,9 @@ def crawl(tmp_path: Path) -> Iterator[Crawler]:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+def postgres() -> Iterator[Postgres]:
     """The PostgreSQL of this test run; `postgres.database()` is a new database's address."""
-    folder = tmp_path_factory.getbasetemp()
-    is_one_of_many = "PYTEST_XDIST_WORKER" in os.environ
-    with shared(folder.parent if is_one_of_many else folder) as server:
+    with shared(os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))) as server:
         yield server
 
 

@@ -38,7 +38,7 @@ def open_frontier(url: str, spider: str, ranking: Ranking) -> SqlFrontier:
 
     Raises:
         FrontierError: the address cannot be used, or what it needs is not installed.
-        FrontierUnavailable: there is no answer at the address.
+        UnavailableError: there is no answer at the address.
     """
     scheme = scheme_of(url)
     try:

@@ -25,11 +25,11 @@ State: TypeAlias = dict[str, Any]
 is."""
 
 
-class FrontierUnavailable(Exception):
+class UnavailableError(Exception):
     """The backend cannot be reached, is locked, or its disk is full: the call is to be repeated."""
 
 
-class SessionLost(Exception):
+class SessionLostError(Exception):
     """The session has run out: its hosts may be another's by now."""
 
 
@@ -127,8 +127,8 @@ class Leased:
 
     held: list[Held]
     wait: float
-    """Seconds until anything is due for this egress: 0 where it is now, infinity where nothing
-    ever is."""
+    """Seconds until anything is due for this egress: 0 where something is, at a host that is held
+    by this worker or another; infinity where nothing ever is."""
     busy: int = 0
     """Visits of this spider that are given out, to whomever."""
 
@@ -201,9 +201,7 @@ class Frontier(Protocol):
             back: visits that were given out and not sent: they take part anew.
         """
 
-    def turn(
-        self, done: Sequence[Done], new: Sequence[Visit], refill: Mapping[Lease, int]
-    ) -> Turn:
+    def turn(self, done: Sequence[Done], new: Sequence[Visit], refill: Mapping[Lease, int]) -> Turn:
         """What is done, what was found, and what comes next, at once or not at all."""
 
     def settle(self, held: Mapping[Lease, Collection[int]]) -> None:

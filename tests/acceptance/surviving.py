@@ -14,7 +14,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import scrapy
 from scrapy.http import Response
@@ -68,7 +68,7 @@ class SurvivingSpider(scrapy.Spider):
     """Crawls a `Site` from its first page; a page's links are those of a tree."""
 
     name = "surviving"
-    handle_httpstatus_list = [404]
+    handle_httpstatus_list: ClassVar = [404]
 
     def __init__(self, pages: int = 100, hosts: int = 4, port: int = 0, **rest: Any) -> None:
         super().__init__(**rest)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,12 @@ from tests.acceptance.surviving import (
 )
 from tests.crawling import Crawler
 from tests.servers.origin import Origin
+
+
+def has_hits(server: Origin, least: int) -> bool:
+    """Whether the site was asked so often."""
+    return len(server.hits()) >= least
+
 
 KILLS = int(os.environ.get("SOAK_KILLS", "2"))
 PAGES = int(os.environ.get("SOAK_PAGES", "600"))
@@ -54,9 +61,8 @@ def test_a_crawl_that_is_killed_again_and_again_loses_nothing(
     chance = seed_of(engine)
     for kill in range(KILLS):
         running = crawl.start(SurvivingSpider, given, arguments=arguments)
-        before = len(server.hits())
-        share = PAGES * (kill + 1) // (KILLS + 1)
-        running.until(lambda least=max(share, before + 20): len(server.hits()) >= least)
+        least = max(PAGES * (kill + 1) // (KILLS + 1), len(server.hits()) + 20)
+        running.until(partial(has_hits, server, least))
         time.sleep(chance.uniform(0.0, 0.3))
         running.kill()
     done = crawl(SurvivingSpider, given, arguments=arguments, timeout=250)
@@ -72,7 +78,5 @@ def test_a_crawl_that_is_killed_again_and_again_loses_nothing(
     assert done.stats["finish_reason"] == "finished"
     assert missing(site, kept) == set()
     assert missing(site, fed) == set()
-    assert len(pages) == PAGES + len(site.details()) + len(
-        [n for n in range(PAGES) if n % 20 == 5]
-    )
+    assert len(pages) == PAGES + len(site.details()) + len([n for n in range(PAGES) if n % 20 == 5])
     assert again <= KILLS * (IN_FLIGHT + FLUSH_DONE)

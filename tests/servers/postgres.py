@@ -15,7 +15,9 @@ import importlib.util
 import itertools
 import os
 import pwd
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -93,8 +95,10 @@ class Postgres:
 
 
 @contextmanager
-def shared(folder: Path) -> Iterator[Postgres]:
-    """The server of a test run whose processes share this folder."""
+def shared(run: str) -> Iterator[Postgres]:
+    """The server of a test run, by its name; its folder is where every user gets to."""
+    folder = Path(tempfile.gettempdir(), f"adaptive-postgres-{run}")
+    folder.mkdir(mode=0o755, exist_ok=True)
     with (folder / "postgres.lock").open("a") as lock, (folder / "postgres.users").open("a") as use:
         fcntl.flock(lock, fcntl.LOCK_EX)
         server = Postgres(folder / "postgres")
@@ -107,6 +111,7 @@ def shared(folder: Path) -> Iterator[Postgres]:
         except BlockingIOError:
             return
         server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _user() -> str | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from scrapy_adaptive.adapters.errors import SettingsError
 from scrapy_adaptive.frontier.opening import open_frontier
 from scrapy_adaptive.frontier.poller import TIE, PollStrategy, Ranking
-from scrapy_adaptive.frontier.protocol import FrontierError, FrontierUnavailable
+from scrapy_adaptive.frontier.protocol import FrontierError, UnavailableError
 
 from .crawl import FrontierCrawl
 
@@ -40,7 +40,7 @@ def make_frontier(
     ranking = Ranking(max(TIE, settings.host_depth_discount), settings.frontier_per_host)
     try:
         frontier = open_frontier(settings.frontier, crawler.spidercls.name, ranking)
-    except (FrontierError, FrontierUnavailable) as error:
+    except (FrontierError, UnavailableError) as error:
         shown = without_password(settings.frontier)
         raise SettingsError("ADAPTIVE_FRONTIER", shown, str(error)) from None
     strategy = (settings.frontier_strategy or PollStrategy)(

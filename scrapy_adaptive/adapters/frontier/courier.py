@@ -69,5 +69,5 @@ def _poster() -> Callable[..., Any]:
         return asyncio.get_running_loop().call_soon_threadsafe
     from twisted.internet import reactor
 
-    post: Callable[..., Any] = reactor.callFromThread  # type: ignore[attr-defined]
+    post: Callable[..., Any] = reactor.callFromThread
     return post

@@ -32,7 +32,7 @@ from . import states
 from .courier import Courier
 from .feeds import Feeds
 from .outbox import Outbox
-from .payload import Unstorable
+from .payload import UnstorableError
 from .rights import Rights, boot_time, host_of
 from .session import Owner, Release, Session
 from .tracking import Tracking
@@ -162,7 +162,7 @@ class FrontierCrawl(Owner):
                 continue
             try:
                 link = self.tracking.seed(each)
-            except Unstorable as error:
+            except UnstorableError as error:
                 self.tracking.on_unstorable(each, error)
                 link = None
             if link is None:
@@ -406,7 +406,7 @@ class FrontierCrawl(Owner):
                 visit.is_taken_back = True
                 continue
             asked, request.dont_filter = request.dont_filter, True
-            self._crawler.engine.crawl(request)  # type: ignore[union-attr]
+            self._crawler.engine.crawl(request)
             request.dont_filter = asked
         if self._incoming:
             call_later(0, self._deliver)
@@ -428,7 +428,8 @@ class FrontierCrawl(Owner):
     def on_wanted(self, leases: Sequence[Lease]) -> None:
         for lease in leases:
             is_held = self.rights.leases.get(lease.host) == lease
-            if is_held and lease.host not in self.rights.leaving:
+            is_long = self.rights.held_for(lease.host) >= TURN
+            if is_held and is_long and lease.host not in self.rights.leaving:
                 self._leave(lease.host)
 
     def take_back(self, unsent: Mapping[Lease, Sequence[int]]) -> None:

@@ -31,7 +31,7 @@ class Outbox:
 
     def __len__(self) -> int:
         """Everything that has not been written down for sure."""
-        return sum(map(len, (self._done, self._new, *self._under_way)))
+        return sum(len(each) for each in (self._done, self._new, *self._under_way))
 
     @property
     def done_count(self) -> int:

@@ -52,11 +52,11 @@ PLAIN: dict[str, Any] = {
 MOST_PRIORITY = 2**53
 
 
-class Unstorable(ValueError):
+class UnstorableError(ValueError):
     """JSON cannot hold this request; says what of it."""
 
 
-class Unreadable(ValueError):
+class UnreadableError(ValueError):
     """What a row holds is no request of this spider; says why."""
 
 
@@ -72,7 +72,7 @@ class Payloads:
         """What is to be known of a request beside its URL; empty for a plain one.
 
         Raises:
-            Unstorable: it cannot come back the same.
+            UnstorableError: it cannot come back the same.
         """
         found: dict[str, Any] = {}
         for name in request.attributes:
@@ -85,7 +85,7 @@ class Payloads:
                 value = value or {}
             if name == "headers":
                 value = dict(value)
-            if value != PLAIN.get(name, None):
+            if value != PLAIN.get(name):
                 found[name] = _written(name, value)
         for name in ("callback", "errback"):
             method = getattr(request, name)
@@ -103,7 +103,7 @@ class Payloads:
         name = getattr(method, "__name__", "")
         if getattr(method, "__self__", None) is self._spider and self._is_own(name):
             return str(name)
-        raise Unstorable(f"its {role} is {method!r}, not a method of the spider")
+        raise UnstorableError(f"its {role} is {method!r}, not a method of the spider")
 
     def _is_own(self, name: object) -> bool:
         """Whether this is a method that the spider's class defines, for others to call."""
@@ -117,7 +117,7 @@ class Payloads:
         """The request that was written.
 
         Raises:
-            Unreadable: it was not written by `write`.
+            UnreadableError: it was not written by `write`.
         """
         try:
             found = json.loads(payload, parse_constant=_refuse) if payload else {}
@@ -125,7 +125,7 @@ class Payloads:
                 raise TypeError("it is no table")
             return self._request(url, found)
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
-            raise Unreadable(str(error)) from None
+            raise UnreadableError(str(error)) from None
 
     def _request(self, url: str, found: dict[str, Any]) -> Request:
         cls = _class(found.pop("_class", "scrapy.http.request.Request"))
@@ -156,7 +156,7 @@ def _class(name: Any) -> type[Request]:
     found = getattr(sys.modules.get(module), own, None) if isinstance(name, str) else None
     if isinstance(found, type) and issubclass(found, Request):
         return found
-    raise Unstorable(f"its class {name!r} is no class of requests that is imported")
+    raise UnstorableError(f"its class {name!r} is no class of requests that is imported")
 
 
 def _refuse(constant: str) -> None:
@@ -186,7 +186,7 @@ def _check(value: Any, where: str, depth: int = 0) -> None:
     if kind is float and math.isfinite(value):
         return
     if depth > MOST_DEEP:
-        raise Unstorable(f"{where} is too deep")
+        raise UnstorableError(f"{where} is too deep")
     if kind is list:
         for number, each in enumerate(value):
             _check(each, f"{where}[{number}]", depth + 1)
@@ -194,11 +194,11 @@ def _check(value: Any, where: str, depth: int = 0) -> None:
     if kind is dict:
         for key, each in value.items():
             if type(key) is not str:
-                raise Unstorable(f"{where} has the key {key!r}, which is no text")
+                raise UnstorableError(f"{where} has the key {key!r}, which is no text")
             _check(each, f"{where}[{key!r}]", depth + 1)
         return
     shown = "infinite or no number" if kind is float else f"a {kind.__name__}"
-    raise Unstorable(f"{where} is {shown}")
+    raise UnstorableError(f"{where} is {shown}")
 
 
 def _read(name: str, value: Any) -> Any:

@@ -6,8 +6,8 @@ Laws
   was asked for, on a clock that goes on while the machine sleeps, and looked at when a request is
   about to leave.
 * A visit whose lease is lost, or whose order was taken back, is not sent: it is another's.
-* What else goes to a host that is not held (a redirect, a robots.txt, an image, a detail page) takes
-  the host in a short turn.
+* What else goes to a host that is not held (a robots.txt, an image, a detail page) takes the host
+  in a short turn.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .visits import OpenVisit
 
 
-class TakenBack(IgnoreRequest):
+class TakenBackError(IgnoreRequest):
     """This visit is another's now, or comes later: nothing of it is told to the spider."""
 
 
@@ -62,6 +62,8 @@ class Rights:
         self.leases: dict[str, Lease] = {}
         self.leaving: set[str] = set()
         """Hosts that are given back when nothing is under way to them any more."""
+        self.granted_at: dict[str, float] = {}
+        """When each host was taken."""
         self.asked_at: dict[str, float] = {}
         """When each host was last sent to, or taken."""
         self._waiters: dict[str, list[Deferred[bool]]] = {}
@@ -107,12 +109,14 @@ class Rights:
         """Wait until the request's host is held.
 
         Raises:
-            TakenBack: it is the page of a visit whose host, or order, was taken back.
+            TakenBackError: it is the page of a visit whose host, or order, was taken back.
             IgnoreRequest: the crawl ends before.
         """
         while not self.holds(request):
             if self.visit_of(request) is not None:
-                raise TakenBack(f"{request} was taken back: its host is another's, or it is later")
+                raise TakenBackError(
+                    f"{request} was taken back: its host is another's, or it is later"
+                )
             waiter: Deferred[bool] = Deferred()
             self._waiters.setdefault(host_of(request), []).append(waiter)
             if not await maybe_deferred_to_future(waiter):
@@ -123,7 +127,7 @@ class Rights:
         """The host is held now."""
         self.leases[lease.host] = lease
         self.leaving.discard(lease.host)
-        self.asked_at[lease.host] = self._clock()
+        self.asked_at[lease.host] = self.granted_at[lease.host] = self._clock()
         self.wake(lease.host)
 
     def wake(self, host: str, *, is_granted: bool = True) -> None:
@@ -136,6 +140,7 @@ class Rights:
         self.leases.pop(host, None)
         self.leaving.discard(host)
         self.asked_at.pop(host, None)
+        self.granted_at.pop(host, None)
 
     def give_up(self) -> None:
         """Nothing is held any more."""
@@ -147,6 +152,10 @@ class Rights:
         """The crawl ends: nobody waits any more."""
         for host in list(self._waiters):
             self.wake(host, is_granted=False)
+
+    def held_for(self, host: str) -> float:
+        """Seconds since the host was taken."""
+        return self._clock() - self.granted_at.get(host, -math.inf)
 
     def idle_since(self, host: str) -> float:
         """Seconds since the host was last sent to, or taken."""

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_adaptive.frontier.protocol import Beat, FrontierUnavailable, SessionLost, Turn
+from scrapy_adaptive.frontier.protocol import Beat, SessionLostError, Turn, UnavailableError
 
 if TYPE_CHECKING:
     from scrapy_adaptive.frontier.poller import PollStrategy
@@ -214,14 +214,14 @@ class Session:
             logger.info("the frontier answers again: the crawl goes on")
 
     def _on_error(self, error: BaseException, *, gives: bool) -> None:
-        if isinstance(error, SessionLost):
+        if isinstance(error, SessionLostError):
             logger.warning(
                 "the frontier has given this worker's hosts to others, as it had not said for %g s "
                 "that it lives (ADAPTIVE_FRONTIER_LEASE): it begins anew",
                 self._ttl,
             )
             self._give_up()
-        elif isinstance(error, FrontierUnavailable):
+        elif isinstance(error, UnavailableError):
             self._not_before = self._clock() + AGAIN
             self._unsettled = self._unsettled or gives
             if not self._is_told:
@@ -364,6 +364,4 @@ class Session:
                 owner.on_held(held)
             owner.on_polled()
 
-        self._send(
-            lambda: self._frontier.lease(most_hosts, wanted, back=back), polled, gives=True
-        )
+        self._send(lambda: self._frontier.lease(most_hosts, wanted, back=back), polled, gives=True)

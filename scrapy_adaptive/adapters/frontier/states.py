@@ -78,8 +78,10 @@ def _checked(state: Any) -> dict[str, Any]:
         if not isinstance(entry, dict):
             raise ValueError(f"slot {key!r} is no table")
         pause, learned = entry.get("pause", 0.0), entry.get("learned")
-        if isinstance(pause, bool) or not isinstance(pause, (int, float)) or not (
-            0 <= pause < math.inf
+        if (
+            isinstance(pause, bool)
+            or not isinstance(pause, (int, float))
+            or not (0 <= pause < math.inf)
         ):
             raise ValueError(f"the pause of {key!r} is {pause!r}")
         if learned is not None and not (isinstance(learned, dict) and is_learned(learned)):

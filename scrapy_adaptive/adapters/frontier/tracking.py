@@ -34,8 +34,8 @@ from .outcome import (
     is_unchanged,
     outcome_of,
 )
-from .payload import PASSES_META_KEY, VISIT_META_KEY, Payloads, Unreadable, Unstorable
-from .rights import TakenBack, host_of
+from .payload import PASSES_META_KEY, VISIT_META_KEY, Payloads, UnreadableError, UnstorableError
+from .rights import TakenBackError, host_of
 from .visits import OpenVisit, Part, part_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ MOST_TOLD = 10
 """Requests of one kind of trouble that each bring a line."""
 
 
-class NotModified(IgnoreRequest):
+class NotModifiedError(IgnoreRequest):
     """The page is as it was: nothing of it is told to the spider."""
 
 
@@ -116,7 +116,7 @@ class Tracking:
         visit = OpenVisit(lease, given, self._on_end)
         try:
             request = self.payloads.read(given.url, given.payload)
-        except (Unreadable, Unstorable) as error:
+        except (UnreadableError, UnstorableError) as error:
             self._stats.inc_value("adaptive/frontier/unreadable")
             self._tell("row %d is skipped, %s is no request: %s", given.id, given.url[:200], error)
             visit.error = f"unreadable: {error}"[:500]
@@ -171,7 +171,7 @@ class Tracking:
         """A response has reached the spider's middlewares.
 
         Raises:
-            NotModified: the spider need not see it.
+            NotModifiedError: the spider need not see it.
         """
         assert response.request is not None
         request = response.request
@@ -190,11 +190,9 @@ class Tracking:
             visit.response = (response.status, etag, modified)
             if response.status == NOT_MODIFIED and visit.held_items is not None:
                 self._stats.inc_value("adaptive/frontier/not_modified")
-                raise NotModified(f"{request} is as it was")
+                raise NotModifiedError(f"{request} is as it was")
 
-    async def on_output(
-        self, response: Response, result: AsyncIterator[Any]
-    ) -> AsyncIterator[Any]:
+    async def on_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """What a callback, or an errback of a response, has yielded."""
         assert response.request is not None
         part = part_of(response.request)
@@ -268,7 +266,7 @@ class Tracking:
             rule = again_rule(self._policy, is_seed=False)
             if (link := self._link(request, rule)) is not None:
                 visit.links.append(link)
-        except Unstorable as error:
+        except UnstorableError as error:
             self.on_unstorable(request, error)
             return self._passing(visit, request)
         return None
@@ -290,7 +288,7 @@ class Tracking:
         """The row of a request; None where it leads away from the spider's domains.
 
         Raises:
-            Unstorable: JSON cannot hold it.
+            UnstorableError: JSON cannot hold it.
         """
         if not self._is_wanted(request):
             return None
@@ -316,7 +314,7 @@ class Tracking:
             return False
         return True
 
-    def on_unstorable(self, request: Request, error: Unstorable) -> None:
+    def on_unstorable(self, request: Request, error: UnstorableError) -> None:
         """A request cannot be a row: it passes by the table."""
         self._stats.inc_value("adaptive/frontier/unstorable")
         self._tell("%s passes by the frontier, and does not survive a crash: %s", request, error)
@@ -343,13 +341,13 @@ class Tracking:
         if part is None:
             return failure if errback is None else errback(failure)
         visit = part.visit
-        if isinstance(error, TakenBack):
+        if isinstance(error, TakenBackError):
             visit.is_taken_back = True
             part.end()
             return None
-        if isinstance(error, NotModified):
+        if isinstance(error, NotModifiedError):
             return None
-        visit.error = visit.error or _told(error)
+        visit.error = visit.error or _told(failure.value or failure)
         if errback is None:
             if not part.has_response:
                 part.end()
@@ -398,7 +396,7 @@ class Tracking:
         visit = part.visit
         try:
             link = self._link(request, again_rule(self._policy, is_seed=False))
-        except Unstorable as error:
+        except UnstorableError as error:
             self.on_unstorable(request, error)
             return
         if link is not None:
@@ -449,7 +447,7 @@ class Tracking:
             return outcome_of(visit, self._policy, None)
 
 
-def _told(error: BaseException) -> str:
+def _told(error: object) -> str:
     return f"{type(error).__name__}: {error}"[:500]
 
 

@@ -2,7 +2,7 @@
 
 Laws
 ----
-* What may pass by itself (a lock, a restart, a full disk) is `FrontierUnavailable`; what will not
+* What may pass by itself (a lock, a restart, a full disk) is `UnavailableError`; what will not
   is `FrontierError`, in one line.
 * SQLite: a write-ahead log, one writer at a time, which takes its lock before it reads.
 * No call waits without a bound.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from scrapy_adaptive.frontier.protocol import FrontierError, FrontierUnavailable
+from scrapy_adaptive.frontier.protocol import FrontierError, UnavailableError
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
@@ -98,7 +98,7 @@ class Database:
         """All that is said on this connection happens, or nothing of it.
 
         Raises:
-            FrontierUnavailable: nothing happened, or nobody knows.
+            UnavailableError: nothing happened, or nobody knows.
         """
         with self.errors(), self.engine.begin() as connection:
             yield connection
@@ -110,7 +110,7 @@ class Database:
             yield
         except DBAPIError as error:
             self.engine.dispose()
-            raise FrontierUnavailable(f"{self.address}: {_told(error)}") from error
+            raise UnavailableError(f"{self.address}: {_told(error)}") from error
 
     def now(self, connection: Connection) -> int:
         """Milliseconds since the epoch; of workers on several machines by one clock."""

@@ -26,7 +26,7 @@ from scrapy_adaptive.frontier.protocol import (
     Lease,
     Leased,
     Result,
-    SessionLost,
+    SessionLostError,
     State,
     Turn,
     Visit,
@@ -65,7 +65,7 @@ class SqlFrontier:
 
     Raises:
         FrontierError: the address, or what is there, cannot be used.
-        FrontierUnavailable: the database does not answer.
+        UnavailableError: the database does not answer.
     """
 
     def __init__(
@@ -120,9 +120,11 @@ class SqlFrontier:
             for lease, state in states.items():
                 self._save_state(connection, lease, state, now)
             self._reap(connection, now)
-            generation = connection.execute(
-                SPIDER.select().where(SPIDER.c.id == self.spider)
-            ).one().generation
+            generation = (
+                connection.execute(SPIDER.select().where(SPIDER.c.id == self.spider))
+                .one()
+                .generation
+            )
             asked = {"session": self._session, "spider": self.spider, "now": now}
             rows = connection.execute(sql.LEASES, {"session": self._session}).all()
             members, hungry_others = connection.execute(
@@ -200,9 +202,7 @@ class SqlFrontier:
             busy = connection.execute(sql.BUSY, {"spider": self.spider}).scalar_one()
         return Leased(held, wait, int(busy))
 
-    def turn(
-        self, done: Sequence[Done], new: Sequence[Visit], refill: Mapping[Lease, int]
-    ) -> Turn:
+    def turn(self, done: Sequence[Done], new: Sequence[Visit], refill: Mapping[Lease, int]) -> Turn:
         with self.database.transaction() as connection:
             now = self.database.now(connection)
             touched = self._end(connection, done, now)
@@ -236,9 +236,7 @@ class SqlFrontier:
                     .where(LEASE.c.host_id == host, LEASE.c.session_id == self._session)
                     .values(session_id=None)
                 )
-        self._leases = {
-            number: lease for number, lease in self._leases.items() if lease in held
-        }
+        self._leases = {number: lease for number, lease in self._leases.items() if lease in held}
 
     def counts(self) -> Counts:
         with self.database.transaction() as connection:
@@ -259,9 +257,9 @@ class SqlFrontier:
 
     def load_spider(self) -> str | None:
         with self.database.transaction() as connection:
-            return connection.execute(
-                SPIDER.select().where(SPIDER.c.id == self.spider)
-            ).one().state
+            mine = SPIDER.select().where(SPIDER.c.id == self.spider)
+            state: str | None = connection.execute(mine).one().state
+        return state
 
     def _enter(self, connection: Connection, name: str) -> int:
         found = SPIDER.select().where(SPIDER.c.name == name)
@@ -281,7 +279,7 @@ class SqlFrontier:
         lives = SESSION.update().where(mine, SESSION.c.deadline >= now)
         lives = lives.values(hungry=int(bool(hungry)) if hungry is not None else SESSION.c.hungry)
         if not connection.execute(lives.values(**values) if values else lives).rowcount:
-            raise SessionLost
+            raise SessionLostError
         return now
 
     def _end_session(self, connection: Connection, now: int) -> None:
@@ -291,9 +289,7 @@ class SqlFrontier:
         while self._reap(connection, now):
             pass
 
-    def _save_state(
-        self, connection: Connection, lease: Lease, state: State, now: int
-    ) -> None:
+    def _save_state(self, connection: Connection, lease: Lease, state: State, now: int) -> None:
         host = self.hosts.number(connection, lease.host)
         connection.execute(
             LEASE.update()
@@ -394,9 +390,7 @@ class SqlFrontier:
             connection.execute(sql.WANT, {**asked, "now": now})
         return Leased([] if held is None else [held], 0.0)
 
-    def _take(
-        self, connection: Connection, host: int, ids: Sequence[int], now: int
-    ) -> Held | None:
+    def _take(self, connection: Connection, host: int, ids: Sequence[int], now: int) -> Held | None:
         found = self._claim(connection, host, now)
         if found is None:
             return None
@@ -455,6 +449,9 @@ class SqlFrontier:
 
     def _wait(self, connection: Connection, now: int) -> float:
         asked = {"spider": self.spider, "egress": self._egress, "now": now}
+        elsewhere = {"spider": self.spider, "egress": self._egress}
+        if connection.execute(sql.IS_ELSEWHERE, elsewhere).scalar_one():
+            return 0.0
         due = connection.execute(sql.NEXT_DUE, asked).scalar()
         return math.inf if due is None else max(0, due - now) / 1000
 

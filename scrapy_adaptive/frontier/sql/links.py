@@ -8,7 +8,7 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.frontier.protocol import Again, Visit
 
@@ -45,7 +45,7 @@ class Links:
             return 0, set()
         visits = sorted(new, key=lambda visit: visit.fingerprint or b"")
         numbers = self._hosts.numbers(connection, (visit.host for visit in visits))
-        rows = [
+        rows: list[tuple[Any, ...]] = [
             (
                 self._spider,
                 numbers[visit.host],
@@ -83,19 +83,17 @@ class Links:
             mark = "?" if self._database.is_sqlite else "%s"
             connection.exec_driver_sql(ENTER.format(spider=mark, host=mark), fresh)
 
-    def _sqlite(self, connection: Connection, rows: list[tuple[object, ...]]) -> int:
-        return connection.exec_driver_sql(sql.INSERT_SQLITE, rows).rowcount  # type: ignore[arg-type]
+    def _sqlite(self, connection: Connection, rows: list[tuple[Any, ...]]) -> int:
+        return connection.exec_driver_sql(sql.INSERT_SQLITE, rows).rowcount
 
-    def _postgresql(self, connection: Connection, rows: list[tuple[object, ...]]) -> int:
+    def _postgresql(self, connection: Connection, rows: list[tuple[Any, ...]]) -> int:
         columns = list(zip(*rows, strict=True))
         names = ("hosts", "fingerprints", "urls", "payloads", "priorities", "states", "dues")
         arrays = {name: list(column) for name, column in zip(names, columns[1:8], strict=True)}
         given = {"spider": self._spider, "run": rows[0][-1], **arrays}
         return connection.execute(sql.INSERT_POSTGRESQL, given).rowcount
 
-    def _again(
-        self, connection: Connection, visits: Sequence[Visit], run: int, now: int
-    ) -> int:
+    def _again(self, connection: Connection, visits: Sequence[Visit], run: int, now: int) -> int:
         given = [
             {
                 "spider": self._spider,

@@ -16,7 +16,9 @@ from pathlib import Path
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    HAS_LOCKS = False
+else:
+    HAS_LOCKS = True
 
 
 class Liveness:
@@ -34,7 +36,7 @@ class Liveness:
     def begin(self, session: int) -> None:
         """This session lives until `end`, or until this process ends."""
         self.end()
-        if fcntl is None:
+        if not HAS_LOCKS:
             return
         self._path = self._path_of(session)
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -51,7 +53,7 @@ class Liveness:
     def is_dead(self, session: int) -> bool:
         """Whether the session's process has ended for sure."""
         path = self._path_of(session)
-        if fcntl is None or path == self._path:
+        if not HAS_LOCKS or path == self._path:
             return False
         try:
             file = os.open(path, os.O_RDWR)

@@ -70,9 +70,7 @@ UPDATE adaptive_visit SET state = {ready} WHERE id IN (
     ORDER BY due LIMIT :most {lock}) RETURNING host_id
 """
 PROMOTE_SQLITE = text(PROMOTE.format(ready=READY, asleep=ASLEEP, lock=""))
-PROMOTE_POSTGRESQL = text(
-    PROMOTE.format(ready=READY, asleep=ASLEEP, lock="FOR UPDATE SKIP LOCKED")
-)
+PROMOTE_POSTGRESQL = text(PROMOTE.format(ready=READY, asleep=ASLEEP, lock="FOR UPDATE SKIP LOCKED"))
 
 CLAIM = text("""
 INSERT INTO adaptive_lease (host_id, egress, session_id, generation)
@@ -175,12 +173,14 @@ SELECT host_id FROM adaptive_queue WHERE spider_id = :spider AND host_id IN :hos
 ORDER BY host_id FOR UPDATE
 """).bindparams(bindparam("hosts", expanding=True))
 
-DEAD = text("""
+DEAD = text(
+    """
 SELECT l.host_id, l.egress, l.generation, l.session_id, s.spider_id
 FROM adaptive_lease l LEFT JOIN adaptive_session s ON s.id = l.session_id
 WHERE l.session_id IS NOT NULL AND (s.id IS NULL OR s.deadline < :now)
 ORDER BY l.host_id LIMIT :most {lock}
-""".replace("{lock}", ""))
+""".replace("{lock}", "")
+)
 DEAD_POSTGRESQL = text(f"{DEAD.text} FOR UPDATE OF l SKIP LOCKED")
 
 IS_LEFT = text(f"""
@@ -200,6 +200,12 @@ SELECT min(x) FROM (
     WHERE l.egress = :egress AND q.spider_id = :spider AND q.score IS NOT NULL
       AND l.wake_at > :now
 ) AS y
+""")
+
+IS_ELSEWHERE = text("""
+SELECT EXISTS (SELECT 1 FROM adaptive_queue q
+    JOIN adaptive_lease l ON l.host_id = q.host_id AND l.egress = :egress
+    WHERE q.spider_id = :spider AND q.score IS NOT NULL AND l.session_id IS NOT NULL)
 """)
 
 BUSY = text(
