@@ -20,7 +20,7 @@ import scrapy
 from scrapy.http import Response
 
 from docsite.hits import Hit
-from tests.servers.origin import Answer, Visit, refusal
+from tests.servers.origin import Answer, Origin, Visit, refusal
 
 LINKS = 3
 """Links of a page to pages behind it."""
@@ -142,6 +142,11 @@ def missing(site: Site, found: Counter[tuple[int, str]]) -> set[tuple[int, str]]
 def served(hits: list[Hit]) -> Counter[str]:
     """How often each page was served, by address and path."""
     return Counter(f"{hit.host}{hit.path}" for hit in hits if hit.status < 429)
+
+
+def has_hits(server: Origin, least: int) -> bool:
+    """Whether the site was asked so often."""
+    return len(server.hits()) >= least
 
 
 def settings(frontier: str, folder: Path) -> dict[str, Any]:

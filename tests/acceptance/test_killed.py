@@ -22,6 +22,7 @@ from tests.acceptance.surviving import (
     Site,
     SurvivingSpider,
     fed_items,
+    has_hits,
     kept_items,
     missing,
     seed_of,
@@ -30,11 +31,6 @@ from tests.acceptance.surviving import (
 )
 from tests.crawling import Crawler
 from tests.servers.origin import Origin
-
-
-def has_hits(server: Origin, least: int) -> bool:
-    """Whether the site was asked so often."""
-    return len(server.hits()) >= least
 
 
 KILLS = int(os.environ.get("SOAK_KILLS", "2"))

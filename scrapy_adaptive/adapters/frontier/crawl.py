@@ -26,6 +26,7 @@ from scrapy.utils.asyncio import call_later, create_looping_call
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
+from scrapy_adaptive.adapters.scrapy_internals import abort_connections, watch_for_waking
 from scrapy_adaptive.report import units
 
 from . import states
@@ -64,6 +65,9 @@ TURN = 5.0
 
 REFILL = 20
 """Visits that a host of which nothing is left is given between two polls."""
+
+SILENT = 0.5
+"""Seconds in which a worker that was stopped past its lease cuts off what it was about to send."""
 
 PATIENCE = 30.0
 """Seconds for which a crawl that ends waits for its frontier."""
@@ -141,6 +145,7 @@ class FrontierCrawl(Owner):
             before_turn=self._feeds.sync,
         )
         self._begin_state()
+        self._end_watch = watch_for_waking(self._on_woken)
         self._loop = create_looping_call(self._tick)
         self._loop.start(TICK, now=True)
 
@@ -211,6 +216,7 @@ class FrontierCrawl(Owner):
 
     async def _on_closed(self) -> None:
         self._loop.stop()
+        self._end_watch()
         self.is_closing = True
         self._incoming.clear()
         self.rights.turn_away()
@@ -262,6 +268,18 @@ class FrontierCrawl(Owner):
 
     # Time
 
+    def _on_woken(self) -> None:
+        """This process was stopped, and goes on: what it was about to say is too late."""
+        if self._session.is_open and not self.rights.are_alive:
+            self._session.hold_back(SILENT)
+            self._cut_off(boot_time() + SILENT)
+
+    def _cut_off(self, until: float) -> None:
+        """What has passed the gate before is not sent any more."""
+        abort_connections()
+        if boot_time() < until:
+            call_later(0, self._cut_off, until)
+
     def _tick(self) -> None:
         if self._has_failed:
             return
@@ -311,7 +329,7 @@ class FrontierCrawl(Owner):
                 visit.is_taken_back = True
         self._withdraw()
         for slot in self._slots.get(host, ()):
-            self._traffic.turn_away(slot)
+            self._traffic.turn_away(slot, self._is_withdrawn)
 
     def _give_back(self, lease: Lease, asleep: float = 0.0) -> None:
         state = self._state_of(lease.host)
@@ -405,9 +423,7 @@ class FrontierCrawl(Owner):
             if self.is_closing or visit.is_taken_back:
                 visit.is_taken_back = True
                 continue
-            asked, request.dont_filter = request.dont_filter, True
-            self._crawler.engine.crawl(request)
-            request.dont_filter = asked
+            self.tracking.crawl(request)
         if self._incoming:
             call_later(0, self._deliver)
 

@@ -191,6 +191,10 @@ class Session:
         elif not self._owner.is_closing:
             self._poll(now)
 
+    def hold_back(self, seconds: float) -> None:
+        """Say nothing for so long."""
+        self._not_before = self._clock() + seconds
+
     def beat_at_once(self) -> None:
         """Something is known that the next holder should know."""
         self._beat_at = min(self._beat_at, self._clock() - self._ttl / 3)
@@ -215,12 +219,7 @@ class Session:
 
     def _on_error(self, error: BaseException, *, gives: bool) -> None:
         if isinstance(error, SessionLostError):
-            logger.warning(
-                "the frontier has given this worker's hosts to others, as it had not said for %g s "
-                "that it lives (ADAPTIVE_FRONTIER_LEASE): it begins anew",
-                self._ttl,
-            )
-            self._give_up()
+            self._on_lost()
         elif isinstance(error, UnavailableError):
             self._not_before = self._clock() + AGAIN
             self._unsettled = self._unsettled or gives
@@ -234,7 +233,12 @@ class Session:
         else:
             self._owner.on_failed(error)
 
-    def _give_up(self) -> None:
+    def _on_lost(self) -> None:
+        logger.warning(
+            "this worker could not say for %g s that it lives (ADAPTIVE_FRONTIER_LEASE): its hosts "
+            "are others' by now, and it begins anew",
+            self._ttl,
+        )
         self.is_open = False
         self._unsettled = False
         self.releases.clear()
@@ -253,7 +257,7 @@ class Session:
 
     def _beat(self, now: float) -> None:
         if not self._rights.are_alive:
-            self._give_up()
+            self._on_lost()
             return
         states = self._owner.states(everything=False)
         hungry = self._is_hungry
@@ -322,8 +326,7 @@ class Session:
 
         def turned(turn: Turn) -> None:
             self._outbox.confirm()
-            if turn.added or done:
-                self.is_dry = False
+            self.is_dry = False
             lost = [lease for lease, visits in turn.refills.items() if visits is None]
             if lost:
                 self._owner.on_lost(lost)

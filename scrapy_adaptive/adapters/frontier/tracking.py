@@ -12,7 +12,7 @@ Laws
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from .outbox import Outbox
 
 logger = logging.getLogger("scrapy_adaptive")
+
+MOST_PASSED = 100_000
+"""Requests remembered that passed by the table."""
 
 MOST_TOLD = 10
 """Requests of one kind of trouble that each bring a line."""
@@ -97,6 +100,8 @@ class Tracking:
         self._on_over = on_over
         self._vanished: deque[Part] = deque()
         self._payloads: Payloads | None = None
+        self._passed: OrderedDict[bytes, None] = OrderedDict()
+        """What passed by the table under visits that are done."""
         self._told = 0
         self._periods: dict[int, Any] = {}
         """Periods that requests ask for themselves, by visit."""
@@ -123,6 +128,7 @@ class Tracking:
             visit.begin()
             return visit, None
         visit.fingerprint = self._fingerprint(request)
+        visit.header_names = frozenset(request.headers)
         if REVISIT_META_KEY in request.meta:
             self._periods[id(visit)] = request.meta[REVISIT_META_KEY]
         last = given.last
@@ -258,7 +264,8 @@ class Tracking:
     def _on_request(self, part: Part, request: Request) -> Request | None:
         visit = part.visit
         if request.meta.get(PASSES_META_KEY) is False:
-            return self._passing(visit, request)
+            self._passing(visit, request)
+            return None
         if self._is_same_again(part, request):
             self._join(visit, request, is_main=True)
             return request
@@ -268,15 +275,30 @@ class Tracking:
                 visit.links.append(link)
         except UnstorableError as error:
             self.on_unstorable(request, error)
-            return self._passing(visit, request)
+            self._passing(visit, request)
         return None
 
-    def _passing(self, visit: OpenVisit, request: Request) -> Request:
-        """The request passes by the table, under the visit."""
-        self._stats.inc_value("adaptive/frontier/passed_by")
+    def _passing(self, visit: OpenVisit, request: Request) -> None:
+        """The request passes by the table, under the visit.
+
+        Scrapy's own filter of duplicates would drop what was asked for by a visit that was taken
+        back: here those of visits that are done count.
+        """
         request.meta.pop(VISIT_META_KEY, None)
+        if not request.dont_filter:
+            fingerprint = self._fingerprint(request)
+            if fingerprint in self._passed or not self._is_wanted(request):
+                return
+            visit.passed.add(fingerprint)
+        self._stats.inc_value("adaptive/frontier/passed_by")
         self._join(visit, request)
-        return request
+        self.crawl(request)
+
+    def crawl(self, request: Request) -> None:
+        """Hand a request to the engine, past Scrapy's filter of duplicates alone."""
+        asked, request.dont_filter = request.dont_filter, True
+        self._crawler.engine.crawl(request)
+        request.dont_filter = asked
 
     def _is_same_again(self, part: Part, request: Request) -> bool:
         """Whether a callback asks for the very page again, as `get_retry_request` does."""
@@ -394,6 +416,8 @@ class Tracking:
 
     def _redirect(self, part: Part, request: Request) -> None:
         visit = part.visit
+        for name in set(request.headers) - visit.header_names:
+            del request.headers[name]
         try:
             link = self._link(request, again_rule(self._policy, is_seed=False))
         except UnstorableError as error:
@@ -432,6 +456,9 @@ class Tracking:
             self._stats.inc_value("adaptive/frontier/taken_back")
         else:
             self._outbox.add_done(self._outcome(visit, own), visit.links)
+            self._passed.update(dict.fromkeys(visit.passed))
+            while len(self._passed) > MOST_PASSED:
+                self._passed.popitem(last=False)
             self._stats.inc_value("adaptive/frontier/done")
             if visit.error is not None:
                 self._stats.inc_value("adaptive/frontier/failed")

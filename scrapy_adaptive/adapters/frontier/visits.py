@@ -51,6 +51,7 @@ class OpenVisit:
         "fingerprint",
         "given",
         "has_copy",
+        "header_names",
         "held_items",
         "is_over",
         "is_taken_back",
@@ -59,6 +60,7 @@ class OpenVisit:
         "links",
         "on_end",
         "override",
+        "passed",
         "pending",
         "requests_pending",
         "response",
@@ -85,11 +87,15 @@ class OpenVisit:
         self.error: str | None = None
         self.response: tuple[int, str | None, str | None] | None = None
         """Status, ETag and Last-Modified of its page."""
+        self.passed: set[bytes] = set()
+        """Fingerprints of requests that passed by the table under it."""
         self.override: Any = None
         """When to come again, as the callback says."""
         self.held_items: list[Any] | None = None
         """Items that are held until it is known whether the page has changed."""
         self.has_copy = False
+        self.header_names: frozenset[bytes] = frozenset()
+        """Headers that its request came with; others are of middlewares."""
         self.was_sent = False
         self.is_taken_back = False
         self.is_over = False
