@@ -21,7 +21,7 @@ class Command(ScrapyCommand):
 
     def syntax(self) -> str:
         """What follows the name."""
-        return "simulate|report|watch|why [options]"
+        return "simulate|report|watch|why|frontier [options]"
 
     def short_desc(self) -> str:
         """Its line in `scrapy -h`."""
@@ -31,7 +31,7 @@ class Command(ScrapyCommand):
         """What `scrapy adaptive -h` says."""
         return (
             f"{self.short_desc()}. 'simulate' crawls a model of a server, 'report' makes a page of "
-            "a journal, 'watch' shows a crawl that runs, 'why' says what holds a site back; each "
+            "a journal, 'watch' shows a crawl that runs, 'why' says what holds a site back, 'frontier' looks into its database; each "
             "has a -h of its own. 'python -m scrapy_adaptive' is the same command."
         )
 

@@ -153,7 +153,7 @@ def settings(frontier: str, folder: Path) -> dict[str, Any]:
     """What the crawls of the tests have in common."""
     return {
         "ADAPTIVE_FRONTIER": frontier,
-        "ADAPTIVE_FRONTIER_LEASE": 5,
+        "ADAPTIVE_FRONTIER_LEASE": float(os.environ.get("SOAK_LEASE", "5")),
         "ADAPTIVE_FRONTIER_POLL_INTERVAL": 0.2,
         "ADAPTIVE_FRONTIER_ORDERS": 200,
         "ADAPTIVE_START_DELAY": 0.02,

@@ -2,7 +2,8 @@
 
 Laws
 ----
-* Unchanged is a 304, or the same items as at the last visit: what a page gave counts, not its bytes.
+* Unchanged is a 304, or the same items as at the last visit: what a page gave counts, not its
+  bytes.
 * The digest of items does not depend on their order.
 """
 

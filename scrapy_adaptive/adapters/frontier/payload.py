@@ -210,7 +210,7 @@ def _read(name: str, value: Any) -> Any:
         _must(name, value, dict)
         if "text" in value:
             return str(value["text"]).encode("utf-8")
-        return str(value["latin1"] if "latin1" in value else "").encode("latin-1")
+        return str(value.get("latin1", "")).encode("latin-1")
     if name == "priority":
         _must(name, value, int)
         if abs(value) > MOST_PRIORITY:

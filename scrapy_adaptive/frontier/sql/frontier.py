@@ -146,7 +146,7 @@ class SqlFrontier:
                 self._save_state(connection, lease, state, now)
             taken = {"spider": self.spider, "host": host, "generation": lease.generation}
             connection.execute(sql.TAKE_BACK, taken)
-            self._touch(connection, [host])
+            self.touch(connection, [host])
             wake_at = now + round(asleep * 1000) if asleep else 0
             connection.execute(
                 LEASE.update()
@@ -197,7 +197,7 @@ class SqlFrontier:
                 for host, ids in sorted(chosen.items())
                 if (each := self._take(connection, host, ids, now)) is not None
             ]
-            self._touch(connection, chosen)
+            self.touch(connection, chosen)
             wait = 0.0 if held else self._wait(connection, now)
             busy = connection.execute(sql.BUSY, {"spider": self.spider}).scalar_one()
         return Leased(held, wait, int(busy))
@@ -213,7 +213,7 @@ class SqlFrontier:
                 host = self.hosts.number(connection, lease.host)
                 refills[lease] = self._refill(connection, lease, host, most, now)
                 touched.add(host)
-            self._touch(connection, touched)
+            self.touch(connection, touched)
         return Turn(refills, added, len(new) - added)
 
     def settle(self, held: Mapping[Lease, Collection[int]]) -> None:
@@ -229,7 +229,7 @@ class SqlFrontier:
                 if lost:
                     taken = {"generation": row.generation, "ids": lost}
                     connection.execute(sql.TAKE_BACK_SOME, taken)
-            self._touch(connection, [row.host_id for row in rows])
+            self.touch(connection, [row.host_id for row in rows])
             for host in strays:
                 connection.execute(
                     LEASE.update()
@@ -313,7 +313,7 @@ class SqlFrontier:
             if row.spider_id is not None:
                 connection.execute(sql.TAKE_BACK, {**taken, "spider": row.spider_id})
         for spider in sorted({row.spider_id for row in rows if row.spider_id is not None}):
-            self._touch(connection, [r.host_id for r in rows if r.spider_id == spider], spider)
+            self.touch(connection, [r.host_id for r in rows if r.spider_id == spider], spider)
         for row in rows:
             connection.execute(
                 LEASE.update()
@@ -351,7 +351,7 @@ class SqlFrontier:
     def _promote(self, connection: Connection, now: int) -> None:
         promote = sql.PROMOTE_SQLITE if self.database.is_sqlite else sql.PROMOTE_POSTGRESQL
         asked = {"spider": self.spider, "now": now, "most": MOST_PROMOTED}
-        self._touch(connection, set(connection.execute(promote, asked).scalars()))
+        self.touch(connection, set(connection.execute(promote, asked).scalars()))
 
     def _choose(
         self, connection: Connection, hosts: int, visits: int, now: int
@@ -414,7 +414,7 @@ class SqlFrontier:
                 taken = {"generation": lease.generation, "ids": list(ids)}
                 connection.execute(sql.TAKE_BACK_SOME, taken)
                 touched.append(self.hosts.number(connection, lease.host))
-        self._touch(connection, touched)
+        self.touch(connection, touched)
 
     def _refill(
         self, connection: Connection, lease: Lease, host: int, most: int, now: int
@@ -455,7 +455,7 @@ class SqlFrontier:
         due = connection.execute(sql.NEXT_DUE, asked).scalar()
         return math.inf if due is None else max(0, due - now) / 1000
 
-    def _touch(
+    def touch(
         self, connection: Connection, hosts: Iterable[int], spider: int | None = None
     ) -> None:
         """Derive anew what stands in the queues of these hosts."""
