@@ -31,8 +31,9 @@ class Command(ScrapyCommand):
         """What `scrapy adaptive -h` says."""
         return (
             f"{self.short_desc()}. 'simulate' crawls a model of a server, 'report' makes a page of "
-            "a journal, 'watch' shows a crawl that runs, 'why' says what holds a site back, 'frontier' looks into its database; each "
-            "has a -h of its own. 'python -m scrapy_adaptive' is the same command."
+            "a journal, 'watch' shows a crawl that runs, 'why' says what holds a site back, "
+            "'frontier' looks into the database of a crawl's requests; each has a -h of its own. "
+            "'python -m scrapy_adaptive' is the same command."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:

@@ -217,12 +217,11 @@ def _export(given: argparse.Namespace, frontier: SqlFrontier, project: Project) 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
     """A row for JSON: bytes as hexadecimal digits, the payload as what it holds."""
-    found = {
+    return {
         name: base64.b16encode(value).decode().lower() if isinstance(value, bytes) else value
         for name, value in row.items()
         if name not in ("spider_id", "host_id", "generation")
     }
-    return found
 
 
 def _forget(given: argparse.Namespace, frontier: SqlFrontier, project: Project) -> str:

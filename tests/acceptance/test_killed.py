@@ -32,7 +32,6 @@ from tests.acceptance.surviving import (
 from tests.crawling import Crawler
 from tests.servers.origin import Origin
 
-
 KILLS = int(os.environ.get("SOAK_KILLS", "2"))
 PAGES = int(os.environ.get("SOAK_PAGES", "600"))
 HOSTS = 20

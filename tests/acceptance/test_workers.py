@@ -50,7 +50,9 @@ def intrusions(hits: list[Hit]) -> list[tuple[str, float, str]]:
     return [
         (host, at, name)
         for host, asked in names_by_host(hits).items()
-        for (before, one), (at, name), (after, other) in zip(asked, asked[1:], asked[2:])
+        for (before, one), (at, name), (after, other) in zip(
+            asked, asked[1:], asked[2:], strict=False
+        )
         if one == other != name and after - before < ALONE
     ]
 
@@ -108,7 +110,8 @@ def test_a_worker_that_was_stopped_past_its_lease_sends_nothing_for_another(
         time.sleep(3.0)
     found = intrusions(server.hits())
     print(
-        f"{STOPS} stops of {LEASE + 1.5:g} s, {len(server.hits())} hits, {len(found)} by the replaced"
+        f"{STOPS} stops of {LEASE + 1.5:g} s, {len(server.hits())} hits, "
+        f"{len(found)} by the replaced"
     )
     for each in workers:
         each.kill()

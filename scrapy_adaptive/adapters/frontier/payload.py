@@ -124,7 +124,7 @@ class Payloads:
             if not isinstance(found, dict):
                 raise TypeError("it is no table")
             return self._request(url, found)
-        except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        except Exception as error:  # whatever a row holds, the others must still be visited
             raise UnreadableError(str(error)) from None
 
     def _request(self, url: str, found: dict[str, Any]) -> Request:

@@ -205,7 +205,10 @@ class Session:
         def answered(answer: Any, error: BaseException | None) -> None:
             if error is None:
                 self._on_success()
-                told(answer)
+                try:
+                    told(answer)
+                except Exception as own:
+                    self._owner.on_failed(own)
             else:
                 self._on_error(error, gives=gives)
             self.tick()

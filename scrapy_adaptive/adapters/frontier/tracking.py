@@ -121,13 +121,13 @@ class Tracking:
         visit = OpenVisit(lease, given, self._on_end)
         try:
             request = self.payloads.read(given.url, given.payload)
-        except (UnreadableError, UnstorableError) as error:
+            visit.fingerprint = self._fingerprint(request)
+        except (UnreadableError, UnstorableError, ValueError) as error:
             self._stats.inc_value("adaptive/frontier/unreadable")
             self._tell("row %d is skipped, %s is no request: %s", given.id, given.url[:200], error)
             visit.error = f"unreadable: {error}"[:500]
             visit.begin()
             return visit, None
-        visit.fingerprint = self._fingerprint(request)
         visit.header_names = frozenset(request.headers)
         if REVISIT_META_KEY in request.meta:
             self._periods[id(visit)] = request.meta[REVISIT_META_KEY]
