@@ -437,8 +437,8 @@ def abort_connections() -> None:
         return
     from twisted.internet import reactor
 
-    descriptors = {*reactor.getReaders(), *reactor.getWriters()}  # type: ignore[attr-defined]
-    for each in descriptors:
+    known: Any = reactor
+    for each in {*known.getReaders(), *known.getWriters()}:
         if isinstance(each, Client):
             if not each.connected:
                 each.connector.stopConnecting()

@@ -124,7 +124,13 @@ class Tracking:
             visit.fingerprint = self._fingerprint(request)
         except (UnreadableError, UnstorableError, ValueError) as error:
             self._stats.inc_value("adaptive/frontier/unreadable")
-            self._tell("row %d is skipped, %s is no request: %s", given.id, given.url[:200], error)
+            if self._may_tell():
+                logger.warning(
+                    "row %d of the frontier is skipped, %r is no request: %s",
+                    given.id,
+                    given.url[:200],
+                    str(error)[:200],
+                )
             visit.error = f"unreadable: {error}"[:500]
             visit.begin()
             return visit, None
@@ -339,12 +345,15 @@ class Tracking:
     def on_unstorable(self, request: Request, error: UnstorableError) -> None:
         """A request cannot be a row: it passes by the table."""
         self._stats.inc_value("adaptive/frontier/unstorable")
-        self._tell("%s passes by the frontier, and does not survive a crash: %s", request, error)
+        if self._may_tell():
+            logger.warning(
+                "%s passes by the frontier, and does not survive a crash: %s", request, error
+            )
 
-    def _tell(self, line: str, *values: object) -> None:
+    def _may_tell(self) -> bool:
+        """Whether one more line of this kind is told."""
         self._told += 1
-        if self._told <= MOST_TOLD:
-            logger.warning(line, *values)
+        return self._told <= MOST_TOLD
 
     # What becomes of requests and items
 
@@ -469,7 +478,10 @@ class Tracking:
             return outcome_of(visit, self._policy, own)
         except ValueError as error:
             assert visit.given is not None
-            self._tell("the next visit of %s is by ADAPTIVE_REVISIT: %s", visit.given.url, error)
+            if self._may_tell():
+                logger.warning(
+                    "the next visit of %s is by ADAPTIVE_REVISIT: %s", visit.given.url, error
+                )
             visit.override = None
             return outcome_of(visit, self._policy, None)
 
