@@ -367,6 +367,7 @@ class SqlFrontier:
         }
         rank = sql.RANK_SQLITE if self.database.is_sqlite else sql.RANK_POSTGRESQL
         bounds = {"per_host": ranking.per_host, "discount": ranking.discount, "most": visits}
+        bounds["lowest"] = -math.inf
         rows = connection.execute(rank, {**asked, **bounds}).all()
         oldest: Sequence[Row[Any]] = ()
         if aged and len(rows) == visits:

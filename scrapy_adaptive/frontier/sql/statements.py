@@ -2,7 +2,8 @@
 
 **Why the ranking is exact**: the N best visits by discounted priority lie in the N hosts whose
 first visit is best, as each further visit of a host counts less. So the window function runs over
-the visits of N hosts, not over all that is due.
+the visits of N hosts, not over all that is due; and of those only over what is no worse than the
+worst of these first visits.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ _HOSTS = """
 """
 
 _RANK = """
-WITH h AS {materialized} ({hosts}),
+WITH h AS MATERIALIZED ({hosts}),
+t AS MATERIALIZED (
+    SELECT CASE WHEN count(*) < :most THEN CAST(:lowest AS double precision) ELSE min(score) END
+    AS least FROM h),
 c AS (
     SELECT p.id, p.priority, h.id AS host_id,
         row_number() OVER (PARTITION BY h.id ORDER BY p.priority DESC, p.id) + h.held AS depth
@@ -35,19 +39,18 @@ WHERE depth <= :per_host ORDER BY rank DESC, id LIMIT :most
 _FIRST = f"""
     SELECT {{columns}} FROM adaptive_visit
     WHERE spider_id = :spider AND host_id = h.id AND state = {READY}
+      AND priority >= (SELECT least FROM t)
     ORDER BY priority DESC, id LIMIT :per_host
 """
 
 RANK_SQLITE = text(
     _RANK.format(
-        materialized="MATERIALIZED",
         hosts=_HOSTS.format(lock_join="", lock=""),
         visits=f"CROSS JOIN adaptive_visit p ON p.id IN ({_FIRST.format(columns='id')})",
     )
 )
 RANK_POSTGRESQL = text(
     _RANK.format(
-        materialized="MATERIALIZED",
         hosts=_HOSTS.format(
             lock_join="JOIN adaptive_host a ON a.id = q.host_id",
             lock="FOR UPDATE OF a SKIP LOCKED",
