@@ -192,11 +192,7 @@ class SqlFrontier:
                 return self._lease_one(connection, only, now)
             self._promote(connection, now)
             chosen = self._choose(connection, hosts, visits, now)
-            held = [
-                each
-                for host, ids in sorted(chosen.items())
-                if (each := self._take(connection, host, ids, now)) is not None
-            ]
+            held = self._take_all(connection, chosen, now)
             self.touch(connection, chosen)
             wait = 0.0 if held else self._wait(connection, now)
             busy = connection.execute(sql.BUSY, {"spider": self.spider}).scalar_one()
@@ -408,14 +404,30 @@ class SqlFrontier:
         rows = {row.id: row for row in connection.execute(sql.GIVE, given)}
         return [_given(rows[each]) for each in ids if each in rows]
 
+    def _take_all(
+        self, connection: Connection, chosen: Mapping[int, Sequence[int]], now: int
+    ) -> list[Held]:
+        """Lease these hosts, and hold these visits of theirs; but for what another has leased."""
+        held = {
+            host: each
+            for host in sorted(chosen)
+            if (each := self._take(connection, host, [], now)) is not None
+        }
+        ids = [each for host in held for each in chosen[host]]
+        if ids:
+            asked = {"egress": self._egress, "ids": ids}
+            rows = {row.id: row for row in connection.execute(sql.GIVE_ALL, asked)}
+            for each in ids:
+                if each in rows:
+                    held[rows[each].host_id].visits.append(_given(rows[each]))
+        return list(held.values())
+
     def _give_back(self, connection: Connection, back: Mapping[Lease, Sequence[int]]) -> None:
-        touched = []
-        for lease, ids in back.items():
-            if ids:
-                taken = {"generation": lease.generation, "ids": list(ids)}
-                connection.execute(sql.TAKE_BACK_SOME, taken)
-                touched.append(self.hosts.number(connection, lease.host))
-        self.touch(connection, touched)
+        ids = sorted(each for given in back.values() for each in given)
+        if ids:
+            first = self._session << 20
+            asked = {"ids": ids, "first": first, "last": first + (1 << 20)}
+            self.touch(connection, connection.execute(sql.TAKE_BACK_ALL, asked).scalars())
 
     def _refill(
         self, connection: Connection, lease: Lease, host: int, most: int, now: int

@@ -110,6 +110,15 @@ SELECT id FROM adaptive_visit
 WHERE spider_id = :spider AND host_id = :host AND generation = :generation AND state = {HELD}
 """)
 
+GIVE_ALL = text(f"""
+UPDATE adaptive_visit SET state = {HELD}, generation = (
+    SELECT l.generation FROM adaptive_lease l
+    WHERE l.host_id = adaptive_visit.host_id AND l.egress = :egress)
+WHERE id IN :ids AND state = {READY}
+RETURNING id, host_id, url, payload, priority,
+    status, error, etag, last_modified, digest, item_count, period
+""").bindparams(bindparam("ids", expanding=True))
+
 TAKE_BACK = text(f"""
 UPDATE adaptive_visit SET state = {READY}, generation = NULL
 WHERE spider_id = :spider AND host_id = :host AND generation = :generation AND state = {HELD}
@@ -118,6 +127,12 @@ WHERE spider_id = :spider AND host_id = :host AND generation = :generation AND s
 TAKE_BACK_SOME = text(f"""
 UPDATE adaptive_visit SET state = {READY}, generation = NULL
 WHERE id IN :ids AND generation = :generation AND state = {HELD}
+""").bindparams(bindparam("ids", expanding=True))
+
+TAKE_BACK_ALL = text(f"""
+UPDATE adaptive_visit SET state = {READY}, generation = NULL
+WHERE id IN :ids AND generation BETWEEN :first AND :last AND state = {HELD}
+RETURNING host_id
 """).bindparams(bindparam("ids", expanding=True))
 
 DONE = text(f"""
