@@ -41,7 +41,7 @@ def crawl(
     address = server.database()
     crawler = Crawler(folder)
     stack.callback(crawler.stop)
-    urls = [f"{site.url}/page/{n}" for n in range(pages)]
+    urls = site.page_urls()
 
     def start(number: int) -> None:
         given = {

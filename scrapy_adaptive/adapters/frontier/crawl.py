@@ -33,7 +33,6 @@ from . import states
 from .courier import Courier
 from .feeds import Feeds
 from .outbox import Outbox
-from .payload import UnstorableError
 from .rights import Rights, boot_time, host_of
 from .session import Owner, Release, Session
 from .tracking import Tracking
@@ -165,17 +164,11 @@ class FrontierCrawl(Owner):
             if not isinstance(each, Request):
                 yield each
                 continue
-            try:
-                link = self.tracking.seed(each)
-            except UnstorableError as error:
-                self.tracking.on_unstorable(each, error)
-                link = None
-            if link is None:
+            if not self.tracking.seed(each):
                 self._logins += 1
                 self.tracking.pass_by(each, self._on_login)
                 yield each
                 continue
-            self._outbox.add_links([link])
             count += 1
             if count % MOST_SEEDS == 0:
                 await self._flush()

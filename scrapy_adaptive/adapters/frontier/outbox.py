@@ -3,7 +3,8 @@
 Laws
 ----
 * A visit and its links leave in one turn.
-* Links that were added not long ago are not sent again: they are known.
+* Links that were added not long ago are not sent again: what is done after them is written down
+  with them or later, so that they cannot be lost.
 """
 
 from __future__ import annotations
@@ -38,9 +39,20 @@ class Outbox:
         """Visits that wait for the next turn."""
         return len(self._done) + len(self._under_way[0])
 
+    def is_known(self, fingerprint: bytes) -> bool:
+        """Whether such a link has left, or will leave no later than what is done from now on."""
+        return fingerprint in self._known
+
     def add_links(self, links: Sequence[Visit]) -> None:
         """Links that nobody waits for."""
-        self._new += [link for link in links if link.fingerprint not in self._known]
+        for link in links:
+            if link.fingerprint is not None:
+                if link.fingerprint in self._known:
+                    continue
+                self._known[link.fingerprint] = None
+            self._new.append(link)
+        while len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
 
     def add_done(self, done: Done, links: Sequence[Visit]) -> None:
         """A visit is done, and gave these links."""
@@ -56,9 +68,4 @@ class Outbox:
 
     def confirm(self) -> None:
         """The turn has happened."""
-        for visit in self._under_way[1]:
-            if visit.fingerprint is not None:
-                self._known[visit.fingerprint] = None
-        while len(self._known) > MOST_KNOWN:
-            self._known.popitem(last=False)
         self._under_way = ([], [])

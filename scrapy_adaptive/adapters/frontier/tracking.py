@@ -163,11 +163,18 @@ class Tracking:
 
     # What comes from the spider
 
-    def seed(self, request: Request) -> Visit | None:
-        """The visit of a start request; None where it passes by the table."""
+    def seed(self, request: Request) -> bool:
+        """A start request becomes a row; returns whether it does not pass by the table."""
         if request.meta.get(PASSES_META_KEY) is False:
-            return None
-        return self._link(request, again_rule(self._policy, is_seed=True), is_seed=True)
+            return False
+        try:
+            link = self._link(request, again_rule(self._policy, is_seed=True), is_seed=True)
+        except UnstorableError as error:
+            self.on_unstorable(request, error)
+            return False
+        if link is not None:
+            self._outbox.add_links([link])
+        return True
 
     def pass_by(self, request: Request, on_end: Callable[[OpenVisit], None]) -> None:
         """A start request passes by: what it gives are links of no row."""
@@ -318,17 +325,16 @@ class Tracking:
         Raises:
             UnstorableError: JSON cannot hold it.
         """
+        fingerprint = None
+        if is_seed or not request.dont_filter:
+            fingerprint = self._fingerprint(request)
+            if self._outbox.is_known(fingerprint):
+                return None
         if not self._is_wanted(request):
             return None
         payload = self.payloads.write(request)
-        is_once = is_seed or not request.dont_filter
         return Visit(
-            host_of(request),
-            request.url,
-            payload,
-            self._fingerprint(request) if is_once else None,
-            request.priority,
-            again=again,
+            host_of(request), request.url, payload, fingerprint, request.priority, again=again
         )
 
     def _is_wanted(self, request: Request) -> bool:
