@@ -96,6 +96,7 @@ class Given:
     payload: str
     priority: float
     last: Result
+    fingerprint: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,8 @@ MOST_SEEDS = 500
 TURN = 5.0
 """Seconds for which a host is held though others wait for it, or nothing is left of it."""
 
-REFILL = 20
-"""Visits that a host of which nothing is left is given between two polls."""
+REFILL = 50
+"""Visits that a host of which fewer are left is given between two polls."""
 
 SILENT = 0.5
 """Seconds in which a worker that was stopped past its lease cuts off what it was about to send."""
@@ -370,14 +370,16 @@ class FrontierCrawl(Owner):
         return not (self._logins or self._incoming or self._has_failed)
 
     def dry_hosts(self) -> Mapping[Lease, int]:
-        orders = sum(map(len, self._open.values()))
-        if orders > self._strategy.orders or not self.may_poll():
+        free = self._strategy.orders - sum(map(len, self._open.values()))
+        if not self.may_poll():
             return {}
-        return {
-            lease: REFILL
+        dry = [
+            lease
             for host, lease in self.rights.leases.items()
-            if host not in self.rights.leaving and not self._open.get(lease)
-        }
+            if host not in self.rights.leaving and len(self._open.get(lease, ())) < REFILL / 2
+        ]
+        share = min(REFILL, free // max(1, len(dry)))
+        return dict.fromkeys(dry, share) if share > 0 else {}
 
     def on_opened(self, begins: bool) -> None:
         if begins:

@@ -363,7 +363,7 @@ class Session:
 
         def polled(leased: Leased) -> None:
             given = sum(len(held.visits) for held in leased.held)
-            self.is_dry = given < wanted
+            self.is_dry = not given
             self._is_hungry = given == 0 and not orders
             self.wait, self.busy = leased.wait, leased.busy
             for held in leased.held:

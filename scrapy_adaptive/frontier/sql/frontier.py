@@ -204,12 +204,9 @@ class SqlFrontier:
             touched = self._end(connection, done, now)
             added, hosts = self._links.add(connection, new, self._run, now)
             touched.update(hosts)
-            refills: dict[Lease, list[Given] | None] = {}
-            for lease, most in refill.items():
-                host = self.hosts.number(connection, lease.host)
-                refills[lease] = self._refill(connection, lease, host, most, now)
-                touched.add(host)
-            self.touch(connection, touched)
+            if touched:
+                self.touch(connection, touched)
+            refills = self._refill(connection, refill, now)
         return Turn(refills, added, len(new) - added)
 
     def settle(self, held: Mapping[Lease, Collection[int]]) -> None:
@@ -381,28 +378,22 @@ class SqlFrontier:
 
     def _lease_one(self, connection: Connection, name: str, now: int) -> Leased:
         host = self.hosts.number(connection, name)
-        held = self._take(connection, host, [], now)
+        held = self._take(connection, host, now)
         if held is None:
             asked = {"host": host, "egress": self._egress, "session": self._session}
             connection.execute(sql.WANT, {**asked, "now": now})
         return Leased([] if held is None else [held], 0.0)
 
-    def _take(self, connection: Connection, host: int, ids: Sequence[int], now: int) -> Held | None:
+    def _take(self, connection: Connection, host: int, now: int) -> Held | None:
         found = self._claim(connection, host, now)
         if found is None:
             return None
         lease = self._leases[host]
-        visits = self._give(connection, lease, ids) if ids else []
         if isinstance(found, Lease):
-            return Held(lease, visits, is_new=False)
+            return Held(lease, [], is_new=False)
         state = None if found.state is None else json.loads(found.state)
         age = 0.0 if found.state_at is None else max(0, now - found.state_at) / 1000
-        return Held(lease, visits, state, age)
-
-    def _give(self, connection: Connection, lease: Lease, ids: Sequence[int]) -> list[Given]:
-        given = {"generation": lease.generation, "ids": list(ids)}
-        rows = {row.id: row for row in connection.execute(sql.GIVE, given)}
-        return [_given(rows[each]) for each in ids if each in rows]
+        return Held(lease, [], state, age)
 
     def _take_all(
         self, connection: Connection, chosen: Mapping[int, Sequence[int]], now: int
@@ -411,7 +402,7 @@ class SqlFrontier:
         held = {
             host: each
             for host in sorted(chosen)
-            if (each := self._take(connection, host, [], now)) is not None
+            if (each := self._take(connection, host, now)) is not None
         }
         ids = [each for host in held for each in chosen[host]]
         if ids:
@@ -429,17 +420,37 @@ class SqlFrontier:
             asked = {"ids": ids, "first": first, "last": first + (1 << 20)}
             self.touch(connection, connection.execute(sql.TAKE_BACK_ALL, asked).scalars())
 
-    def _refill(
-        self, connection: Connection, lease: Lease, host: int, most: int, now: int
-    ) -> list[Given] | None:
-        if self._leases.get(host) != lease:
-            return None
+    def _is_alive(self, connection: Connection, now: int) -> bool:
         alive = SESSION.select().where(SESSION.c.id == self._session, SESSION.c.deadline >= now)
-        if connection.execute(alive).first() is None:
-            return None
-        asked = {"spider": self.spider, "host": host, "most": most}
-        ids = list(connection.execute(sql.NEXT_FIRST, asked).scalars())
-        return self._give(connection, lease, ids) if ids else []
+        return connection.execute(alive).first() is not None
+
+    def _refill(
+        self, connection: Connection, refill: Mapping[Lease, int], now: int
+    ) -> dict[Lease, list[Given] | None]:
+        """More visits of hosts that are held; None for those that are not."""
+        mine = {lease: number for number, lease in self._leases.items()}
+        is_alive = bool(refill) and self._is_alive(connection, now)
+        refills: dict[Lease, list[Given] | None] = {
+            lease: [] if is_alive and lease in mine else None for lease in refill
+        }
+        held = {lease for lease, given in refills.items() if given is not None}
+        statement = sql.REFILL_SQLITE if self.database.is_sqlite else sql.REFILL_POSTGRESQL
+        for most in sorted({refill[lease] for lease in held}):
+            hosts = sorted(mine[lease] for lease in held if refill[lease] == most)
+            asked = {"spider": self.spider, "hosts": hosts, "most": most}
+            ids = list(connection.execute(statement, asked).scalars())
+            if not ids:
+                continue
+            given = {"egress": self._egress, "ids": ids}
+            for row in connection.execute(sql.GIVE_ALL, given).all():
+                found = refills[self._leases[row.host_id]]
+                if found is not None:
+                    found.append(_given(row))
+            self.touch(connection, hosts)
+        for given_out in refills.values():
+            if given_out is not None:
+                given_out.sort(key=lambda each: (-each.priority, each.id))
+        return refills
 
     def _end(self, connection: Connection, done: Sequence[Done], now: int) -> set[int]:
         """Write down what is done; returns the hosts."""
@@ -494,4 +505,4 @@ _RESULT = (
 
 def _given(row: Row[Any]) -> Given:
     last = Result(**{name: getattr(row, name) for name in _RESULT})
-    return Given(row.id, row.url, row.payload, row.priority, last)
+    return Given(row.id, row.url, row.payload, row.priority, last, row.fingerprint)

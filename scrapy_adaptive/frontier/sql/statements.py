@@ -93,17 +93,22 @@ LEASES = text(
     "SELECT host_id, generation, wanted_at FROM adaptive_lease WHERE session_id = :session"
 )
 
-NEXT_FIRST = text(f"""
-SELECT id FROM adaptive_visit
-WHERE spider_id = :spider AND host_id = :host AND state = {READY}
-ORDER BY priority DESC, id LIMIT :most
-""")
+_NEXT = f"""
+    SELECT {{columns}} FROM adaptive_visit
+    WHERE spider_id = :spider AND host_id = q.host_id AND state = {READY}
+    ORDER BY priority DESC, id LIMIT :most
+"""
 
-GIVE = text(f"""
-UPDATE adaptive_visit SET state = {HELD}, generation = :generation
-WHERE id IN :ids AND state = {READY}
-RETURNING id, url, payload, priority, status, error, etag, last_modified, digest, item_count, period
-""").bindparams(bindparam("ids", expanding=True))
+_REFILL = """
+SELECT p.id FROM adaptive_queue q CROSS JOIN {visits}
+WHERE q.spider_id = :spider AND q.host_id IN :hosts AND q.score IS NOT NULL
+"""
+REFILL_SQLITE = text(
+    _REFILL.format(visits=f"adaptive_visit p ON p.id IN ({_NEXT.format(columns='id')})")
+).bindparams(bindparam("hosts", expanding=True))
+REFILL_POSTGRESQL = text(
+    _REFILL.format(visits=f"LATERAL ({_NEXT.format(columns='id')}) p")
+).bindparams(bindparam("hosts", expanding=True))
 
 HELD_IDS = text(f"""
 SELECT id FROM adaptive_visit
@@ -115,7 +120,7 @@ UPDATE adaptive_visit SET state = {HELD}, generation = (
     SELECT l.generation FROM adaptive_lease l
     WHERE l.host_id = adaptive_visit.host_id AND l.egress = :egress)
 WHERE id IN :ids AND state = {READY}
-RETURNING id, host_id, url, payload, priority,
+RETURNING id, host_id, fingerprint, url, payload, priority,
     status, error, etag, last_modified, digest, item_count, period
 """).bindparams(bindparam("ids", expanding=True))
 
