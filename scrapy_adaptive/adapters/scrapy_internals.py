@@ -443,7 +443,8 @@ def abort_connections() -> None:
             if not each.connected:
                 each.connector.stopConnecting()
             elif _is_http(getattr(each, "protocol", None)):
-                each.abortConnection()
+                abort: Callable[[], None] = each.abortConnection
+                abort()
 
 
 def _is_http(protocol: Any) -> bool:

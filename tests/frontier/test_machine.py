@@ -137,11 +137,11 @@ class FrontierMachine(RuleBasedStateMachine):
         asked = {lease: refill} if lease is not None and refill else {}
         for _ in range(1 + twice):
             turn = worker.frontier.turn(done, [], asked)
-            for each, given in turn.refills.items():
-                if given is None:
-                    worker.visits.pop(each, None)
+            for held, more in turn.refills.items():
+                if more is None:
+                    worker.visits.pop(held, None)
                 else:
-                    worker.visits[each].update({visit.id: visit for visit in given})
+                    worker.visits[held].update({visit.id: visit for visit in more})
         is_alive = self.clock.now < worker.deadline
         for each, given in chosen[:count]:
             worker.visits.get(each, {}).pop(given.id, None)

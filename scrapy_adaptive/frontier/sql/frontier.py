@@ -408,9 +408,9 @@ class SqlFrontier:
         if ids:
             asked = {"egress": self._egress, "ids": ids}
             rows = {row.id: row for row in connection.execute(sql.GIVE_ALL, asked)}
-            for each in ids:
-                if each in rows:
-                    held[rows[each].host_id].visits.append(_given(rows[each]))
+            for number in ids:
+                if number in rows:
+                    held[rows[number].host_id].visits.append(_given(rows[number]))
         return list(held.values())
 
     def _give_back(self, connection: Connection, back: Mapping[Lease, Sequence[int]]) -> None:
