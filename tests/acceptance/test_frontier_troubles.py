@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import sqlite3
 import time
 from collections import Counter
@@ -54,6 +55,29 @@ def test_a_crawl_waits_for_a_locked_database(
     late = [hit for hit in server.hits() if locked_at + 2.5 < hit.start < unlocked_at]
     assert late == []
     assert done.log.count(TOLD) == 1
+    assert missing(site, fed_items(tmp_path / "items.jl")) == set()
+
+
+def test_a_crawl_waits_for_room_on_a_full_disk(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """The database's file may grow no more, for a while."""
+    site = Site(PAGES, HOSTS)
+    server = origin(site.answer, addresses=site.addresses)
+    given = settings(f"sqlite:///{tmp_path}/crawl.db", tmp_path) | {"ITEM_PIPELINES": {}}
+    arguments = {"pages": PAGES, "hosts": HOSTS, "port": server.port}
+    running = crawl.start(SurvivingSpider, given, arguments=arguments)
+    running.until(partial(has_hits, server, 60))
+    pid = running.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    full = (tmp_path / "crawl.db-wal").stat().st_size
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (full, before[1]))
+    running.until(lambda: TOLD in running.log)
+    time.sleep(1.5)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+    done = running.wait()
+    assert done.log.count(TOLD) == 1
+    assert "Traceback" not in done.log
     assert missing(site, fed_items(tmp_path / "items.jl")) == set()
 
 
