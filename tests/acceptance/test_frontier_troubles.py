@@ -10,6 +10,10 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import scrapy
+from scrapy.http import Response
 
 from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.frontier.sql.admin import Admin
@@ -23,7 +27,7 @@ from tests.acceptance.surviving import (
     settings,
 )
 from tests.crawling import Crawler
-from tests.servers.origin import Origin
+from tests.servers.origin import Answer, Origin, Visit, refusal
 from tests.servers.postgres import Postgres
 
 PAGES, HOSTS = 400, 5
@@ -119,3 +123,36 @@ def test_a_swap_changes_the_order_and_loses_and_repeats_nothing(
     served = Counter(f"{hit.host}{hit.path}" for hit in server.hits() if hit.status < 429)
     assert max(served.values()) == 1
     assert done.stats["adaptive/frontier/taken_back"] > 0
+
+
+class TwoHostsSpider(scrapy.Spider):
+    """Asks two hosts for pages."""
+
+    name = "two"
+
+    def __init__(self, urls: list[str], **rest: Any) -> None:
+        super().__init__(**rest)
+        self.start_urls = urls
+
+    def parse(self, response: Response) -> Any:
+        yield {"url": response.url}
+
+
+def test_a_parked_host_is_released_until_its_instant(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """The crawl ends with what else there is, and the next one does not ask before."""
+    addresses = ["127.0.3.1", "127.0.3.2"]
+
+    def answer(visit: Visit) -> Answer:
+        return refusal(retry_after=7200) if visit.host.startswith(addresses[1]) else Answer()
+
+    server = origin(answer, addresses=addresses)
+    urls = [f"{server.url_at(address)}/{n}" for address in addresses for n in range(5)]
+    given = settings(f"sqlite:///{tmp_path}/crawl.db", tmp_path) | {"ITEM_PIPELINES": {}}
+    for _ in range(2):
+        done = crawl(TwoHostsSpider, given, arguments={"urls": urls}, timeout=60)
+        assert "nothing is due: the frontier's next visit is in " in done.log
+    hits = [hit.host.partition(":")[0] for hit in server.hits()]
+    assert hits.count(addresses[0]) == 5
+    assert 1 <= hits.count(addresses[1]) <= 2
