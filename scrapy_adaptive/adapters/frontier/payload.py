@@ -205,7 +205,10 @@ def _read(name: str, value: Any) -> Any:
     """A value of a request from JSON, of the type that it must have."""
     if name == "headers":
         _must(name, value, dict)
-        return {key: [str(each).encode("latin-1") for each in value[key]] for key in value}
+        return {
+            key.encode("latin-1"): [str(each).encode("latin-1") for each in value[key]]
+            for key in value
+        }
     if name == "body":
         _must(name, value, dict)
         if "text" in value:

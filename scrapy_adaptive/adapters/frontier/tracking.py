@@ -17,25 +17,23 @@ from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
-from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.utils.spider import iterate_spider_output
 from twisted.python.failure import Failure
 
-from scrapy_adaptive.frontier.protocol import Again, Visit
 from scrapy_adaptive.frontier.revisits import Revisits
 
+from .links import Links
 from .outcome import (
     NEXT_META_KEY,
     NOT_MODIFIED,
     REVISIT_META_KEY,
-    again_rule,
     digest_of,
     is_unchanged,
     outcome_of,
 )
-from .payload import PASSES_META_KEY, VISIT_META_KEY, Payloads, UnreadableError, UnstorableError
-from .rights import TakenBackError, host_of
+from .payload import PASSES_META_KEY, VISIT_META_KEY, UnreadableError, UnstorableError
+from .rights import TakenBackError
 from .visits import OpenVisit, Part, part_of
 
 if TYPE_CHECKING:
@@ -50,9 +48,6 @@ logger = logging.getLogger("scrapy_adaptive")
 
 MOST_PASSED = 100_000
 """Requests remembered that passed by the table."""
-
-MOST_TOLD = 10
-"""Requests of one kind of trouble that each bring a line."""
 
 
 class NotModifiedError(IgnoreRequest):
@@ -99,20 +94,11 @@ class Tracking:
         self._policy = policy
         self._on_over = on_over
         self._vanished: deque[Part] = deque()
-        self._payloads: Payloads | None = None
+        self._links = Links(crawler, outbox, policy)
         self._passed: OrderedDict[bytes, None] = OrderedDict()
         """What passed by the table under visits that are done."""
-        self._told = 0
         self._periods: dict[int, Any] = {}
         """Periods that requests ask for themselves, by visit."""
-
-    @property
-    def payloads(self) -> Payloads:
-        """Reads and writes the spider's requests."""
-        if self._payloads is None:
-            assert self._crawler.spider is not None
-            self._payloads = Payloads(self._crawler.spider)
-        return self._payloads
 
     # What comes from the table
 
@@ -120,11 +106,11 @@ class Tracking:
         """The request of a visit that was given; None where its row cannot be read."""
         visit = OpenVisit(lease, given, self._on_end)
         try:
-            request = self.payloads.read(given.url, given.payload)
+            request = self._links.payloads.read(given.url, given.payload)
             visit.fingerprint = given.fingerprint or self._fingerprint(request)
         except (UnreadableError, UnstorableError, ValueError) as error:
             self._stats.inc_value("adaptive/frontier/unreadable")
-            if self._may_tell():
+            if self._links.may_tell():
                 logger.warning(
                     "row %d of the frontier is skipped, %r is no request: %s",
                     given.id,
@@ -168,9 +154,9 @@ class Tracking:
         if request.meta.get(PASSES_META_KEY) is False:
             return False
         try:
-            link = self._link(request, again_rule(self._policy, is_seed=True), is_seed=True)
+            link = self._links.row(request, is_seed=True)
         except UnstorableError as error:
-            self.on_unstorable(request, error)
+            self._links.on_unstorable(request, error)
             return False
         if link is not None:
             self._outbox.add_links([link])
@@ -283,11 +269,10 @@ class Tracking:
             self._join(visit, request, is_main=True)
             return request
         try:
-            rule = again_rule(self._policy, is_seed=False)
-            if (link := self._link(request, rule)) is not None:
+            if (link := self._links.row(request)) is not None:
                 visit.links.append(link)
         except UnstorableError as error:
-            self.on_unstorable(request, error)
+            self._links.on_unstorable(request, error)
             self._passing(visit, request)
         return None
 
@@ -300,7 +285,7 @@ class Tracking:
         request.meta.pop(VISIT_META_KEY, None)
         if not request.dont_filter:
             fingerprint = self._fingerprint(request)
-            if fingerprint in self._passed or not self._is_wanted(request):
+            if fingerprint in self._passed or not self._links.is_wanted(request):
                 return
             visit.passed.add(fingerprint)
         self._stats.inc_value("adaptive/frontier/passed_by")
@@ -318,48 +303,6 @@ class Tracking:
         if not (part.is_main and request.dont_filter and part_of(request) is part):
             return False
         return part.visit.is_root or self._fingerprint(request) == part.visit.fingerprint
-
-    def _link(self, request: Request, again: Again, *, is_seed: bool = False) -> Visit | None:
-        """The row of a request; None where it leads away from the spider's domains.
-
-        Raises:
-            UnstorableError: JSON cannot hold it.
-        """
-        fingerprint = None
-        if is_seed or not request.dont_filter:
-            fingerprint = self._fingerprint(request)
-            if self._outbox.is_known(fingerprint):
-                return None
-        if not self._is_wanted(request):
-            return None
-        payload = self.payloads.write(request)
-        return Visit(
-            host_of(request), request.url, payload, fingerprint, request.priority, again=again
-        )
-
-    def _is_wanted(self, request: Request) -> bool:
-        offsite = self._crawler.get_downloader_middleware(OffsiteMiddleware)
-        if offsite is None:
-            return True
-        assert self._crawler.spider is not None
-        try:
-            offsite.request_scheduled(request, self._crawler.spider)
-        except IgnoreRequest:
-            return False
-        return True
-
-    def on_unstorable(self, request: Request, error: UnstorableError) -> None:
-        """A request cannot be a row: it passes by the table."""
-        self._stats.inc_value("adaptive/frontier/unstorable")
-        if self._may_tell():
-            logger.warning(
-                "%s passes by the frontier, and does not survive a crash: %s", request, error
-            )
-
-    def _may_tell(self) -> bool:
-        """Whether one more line of this kind is told."""
-        self._told += 1
-        return self._told <= MOST_TOLD
 
     # What becomes of requests and items
 
@@ -434,9 +377,9 @@ class Tracking:
         for name in set(request.headers) - visit.header_names:
             del request.headers[name]
         try:
-            link = self._link(request, again_rule(self._policy, is_seed=False))
+            link = self._links.row(request)
         except UnstorableError as error:
-            self.on_unstorable(request, error)
+            self._links.on_unstorable(request, error)
             return
         if link is not None:
             visit.links.append(link)
@@ -484,7 +427,7 @@ class Tracking:
             return outcome_of(visit, self._policy, own)
         except ValueError as error:
             assert visit.given is not None
-            if self._may_tell():
+            if self._links.may_tell():
                 logger.warning(
                     "the next visit of %s is by ADAPTIVE_REVISIT: %s", visit.given.url, error
                 )
