@@ -30,6 +30,11 @@ from .settings import is_enabled, read_settings
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
+FRONTIER_MIDDLEWARE = "scrapy_adaptive.adapters.frontier.middleware.FrontierMiddleware"
+
+NEAREST = 10
+"""Its place: nearer the engine than any of Scrapy's, so that what it sees is final."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -47,7 +52,8 @@ class Addon:
                 check_switched_off(settings)
                 return
             take_over_autothrottle(settings)
-            jobdir = read_settings(settings).jobdir
+            found = read_settings(settings)
+            jobdir = found.jobdir
             if jobdir is not None and uses_host_queue(settings):
                 refuse_foreign(saved_queues(jobdir) or {}, jobdir)
         for middleware, place in MIDDLEWARES.items():
@@ -55,6 +61,10 @@ class Addon:
                 "DOWNLOADER_MIDDLEWARES", load_object(middleware), place
             )
         settings.setdefault_in_component_priority_dict("EXTENSIONS", AdaptiveThrottle, 0)
+        if found.frontier is not None:
+            settings.setdefault_in_component_priority_dict(
+                "SPIDER_MIDDLEWARES", load_object(FRONTIER_MIDDLEWARE), NEAREST
+            )
         self._set_priority_queue(settings)
 
     def _set_priority_queue(self, settings: BaseSettings) -> None:

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from twisted.internet.task import LoopingCall
     from typing_extensions import Self
 
+    from .frontier.crawl import FrontierCrawl
+
 logger = logging.getLogger(__name__)
 
 NOTICE = 0.5
@@ -132,6 +134,7 @@ class AdaptiveThrottle:
         provide(crawler, self.routing)
         self._state_file = StateFile(settings.state_path)
         self._state_file.recall(self.traffic.governor, time.monotonic())
+        self.frontier = self._make_frontier()
         self.requeue = Requeue(
             self.traffic,
             stats,
@@ -140,6 +143,15 @@ class AdaptiveThrottle:
             max_refusals=settings.max_refusals,
             is_interactive=interactive,
         )
+
+    def _make_frontier(self) -> FrontierCrawl | None:
+        """What brings the crawl's requests from a frontier; None where there is none."""
+        settings = self._settings
+        if settings.frontier is None:
+            return None
+        from .frontier.composing import make_frontier
+
+        return make_frontier(self._crawler, settings, self.traffic, self.engine)
 
     def _make_recorder(self, governor: Governor, around: Around) -> Recorder | None:
         """What records the crawl; None where nobody wants to see it.

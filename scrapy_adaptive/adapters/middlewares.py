@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
+    from .frontier.crawl import FrontierCrawl
+
 OURS = (
     DownloadCancelledError,
     IgnoreRequest,
@@ -56,9 +58,34 @@ class AdaptiveGate(JoinsExtension):
         traffic = self._traffic
         traffic.saved_marks.restore(request)
         key = traffic.names.at_gate(request)
-        if key is None or request.meta.get(OPT_OUT_META_KEY):
+        if key is None:
+            return None
+        frontier = self._extension.frontier
+        if frontier is not None:
+            return await self._admit_held(frontier, request, key)
+        if request.meta.get(OPT_OUT_META_KEY):
             return None
         return await traffic.admit(request, traffic.names.under(key, request))
+
+    async def _admit_held(
+        self, frontier: FrontierCrawl, request: Request, key: str
+    ) -> Request | Response | None:
+        """As without a frontier, once this worker holds the request's host, and while it does.
+
+        Raises:
+            IgnoreRequest: also where the request is another worker's.
+        """
+        traffic = self._traffic
+        while True:
+            await frontier.rights.take(request)
+            frontier.note_slot(request, key)
+            if not request.meta.get(OPT_OUT_META_KEY):
+                answer = await traffic.admit(request, traffic.names.under(key, request))
+                if answer is not None:
+                    return answer
+            if frontier.rights.send(request):
+                return None
+            traffic.in_flight.drop(request)
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         """Keep refusals out of the HTTP cache, but let it answer them with a copy of its own."""

@@ -14,7 +14,9 @@ import asyncio
 import json
 import logging
 import shutil
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum
@@ -23,12 +25,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scrapy import signals
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
+from scrapy.extensions.feedexport import FeedExporter
 from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response
 from scrapy.pqueues import _path_safe
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
+from scrapy.utils.reactor import is_reactor_installed
+from twisted.internet.tcp import Client
 from twisted.logger import globalLogBeginner
+from twisted.web._newclient import HTTP11ClientProtocol
 
 from scrapy_adaptive.core.classes import normalised
 
@@ -393,6 +399,59 @@ def stop_autothrottle(crawler: Crawler) -> None:
     autothrottle = crawler.get_extension(AutoThrottle)
     if autothrottle is not None:
         crawler.signals.disconnect(autothrottle._response_downloaded, signals.response_downloaded)
+
+
+def feeds_of(crawler: Crawler) -> Sequence[Any]:
+    """The item feeds that are open: `uri`, `format`, `storage`, `file`, `feed_options` of each.
+
+    Scrapy writes them through a buffer; a public `flush` would replace this.
+    """
+    exporter = crawler.get_extension(FeedExporter)
+    return [] if exporter is None else list(exporter.slots)
+
+
+def watch_for_waking(on_woken: Callable[[], None]) -> Callable[[], None]:
+    """Call this as soon as a process that was stopped (SIGSTOP) goes on; returns what ends it.
+
+    Where somebody else listens for SIGCONT, or there is none, nothing is called.
+    """
+    number = getattr(signal, "SIGCONT", None)
+    is_main = threading.current_thread() is threading.main_thread()
+    if number is None or not is_main or signal.getsignal(number) is not signal.SIG_DFL:
+        return lambda: None
+    signal.signal(number, lambda *_: on_woken())
+
+    def end() -> None:
+        signal.signal(number, signal.SIG_DFL)
+
+    return end
+
+
+def abort_connections() -> None:
+    """Cut off every HTTP connection of Twisted's: nothing that it holds back is sent any more.
+
+    Between the gate and the wire a request is in Scrapy's and Twisted's hands for some passes of
+    the event loop. A way to ask once more before the first byte leaves would replace this.
+    """
+    if not is_reactor_installed():
+        return
+    from twisted.internet import reactor
+
+    known: Any = reactor
+    for each in {*known.getReaders(), *known.getWriters()}:
+        if isinstance(each, Client):
+            if not each.connected:
+                each.connector.stopConnecting()
+            elif _is_http(getattr(each, "protocol", None)):
+                abort: Callable[[], None] = each.abortConnection
+                abort()
+
+
+def _is_http(protocol: Any) -> bool:
+    """Whether a connection speaks HTTP, below TLS or not."""
+    for name in ("_wrappedProtocol", "wrappedProtocol", "_wrappedProtocol"):
+        protocol = getattr(protocol, name, protocol)
+    return isinstance(protocol, HTTP11ClientProtocol)
 
 
 def quieten(error: Exception) -> None:

@@ -178,3 +178,43 @@ def state_file(value: Any) -> Path | None:
     if path.is_dir() or not path.parent.is_dir():
         raise ValueError(value)
     return path
+
+
+def frontier_address(value: Any) -> str | None:
+    """Reads the address of a frontier."""
+    if value is None or value == "":
+        return None
+    from scrapy_adaptive.frontier.opening import scheme_of
+
+    scheme_of(value)
+    return str(value)
+
+
+def strategy_class(value: Any) -> Any:
+    """Reads a strategy that polls a frontier, or its import path."""
+    if value is None or value == "":
+        return None
+    from scrapy_adaptive.frontier.poller import PollStrategy
+
+    found = load_object(value)
+    if not (isinstance(found, type) and issubclass(found, PollStrategy)):
+        raise TypeError(value)
+    return found
+
+
+def egress_name(value: Any) -> str:
+    """Reads the name of an egress."""
+    if not isinstance(value, str) or not re.fullmatch(r"[\w.:-]+", value):
+        raise ValueError(value)
+    return value
+
+
+def revisits(value: Any) -> Any:
+    """Reads when pages are visited again: never, "new", or between two times."""
+    if value is None or value == "":
+        return None
+    if value == "new":
+        return value
+    from scrapy_adaptive.frontier.revisits import read_revisits
+
+    return read_revisits(mapping(value))

@@ -36,6 +36,8 @@ from .setting_types import (
     boolean,
     concurrency,
     database,
+    egress_name,
+    frontier_address,
     function,
     identity,
     mapping,
@@ -43,15 +45,20 @@ from .setting_types import (
     one_of,
     port,
     queue_class,
+    revisits,
     rules,
     state_file,
     statuses,
+    strategy_class,
     whole,
 )
 
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.settings import BaseSettings
+
+    from scrapy_adaptive.frontier.poller import PollStrategy
+    from scrapy_adaptive.frontier.revisits import Revisits
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +112,18 @@ class AdaptiveSettings:
     identity: Mapping[str, str] | Callable[[Any], Any]
     agents: Mapping[str, Sequence[str]]
     max_meters: int
+    frontier: str | None
+    frontier_lease: float
+    frontier_orders: int
+    frontier_hosts: int
+    frontier_per_host: int
+    frontier_poll_interval: float
+    frontier_min_orders: float
+    frontier_min_hosts: float
+    frontier_stay: float
+    frontier_strategy: type[PollStrategy] | None
+    egress: str
+    revisit: Revisits | str | None
     debug: bool
     log_interval: float
     identities: Identities = field(compare=False)
@@ -143,6 +162,7 @@ _SECONDS = "a number of seconds, 0 or more"
 _SOME_SECONDS = "a number of seconds, more than 0"
 _COUNT = "a whole number, 1 or more"
 _SWITCH = "True or False"
+_RATIO = "a share, more than 0 and at most 1"
 _SHARE = "a share of the delay, 0 or more"
 
 SETTINGS: tuple[Setting, ...] = (
@@ -368,6 +388,90 @@ SETTINGS: tuple[Setting, ...] = (
         _COUNT,
         whole(1),
         "Counts of rules that are remembered one by one.",
+    ),
+    Setting(
+        "ADAPTIVE_FRONTIER",
+        None,
+        "sqlite:///PATH or postgresql://USER@HOST/DATABASE",
+        frontier_address,
+        "Database that keeps the crawl's requests, so that no crash can hurt it.",
+    ),
+    Setting(
+        "ADAPTIVE_FRONTIER_LEASE",
+        30.0,
+        "a number of seconds, 1 or more",
+        number(1),
+        "Time after which the hosts of a worker that has died are another's.",
+    ),
+    Setting(
+        "ADAPTIVE_FRONTIER_ORDERS",
+        500,
+        _COUNT,
+        whole(1),
+        "Requests that a worker takes out of the frontier at a time.",
+    ),
+    Setting(
+        "ADAPTIVE_FRONTIER_HOSTS",
+        200,
+        _COUNT,
+        whole(1),
+        "Most hosts that a worker holds at a time.",
+    ),
+    Setting(
+        "ADAPTIVE_FRONTIER_PER_HOST",
+        100,
+        _COUNT,
+        whole(1),
+        "Most requests of one host that are taken out of the frontier.",
+    ),
+    Setting(
+        "ADAPTIVE_FRONTIER_POLL_INTERVAL",
+        1.0,
+        _SOME_SECONDS,
+        number(0, above=True),
+        "Least time between two polls of the frontier.",
+    ),
+    Setting(
+        "ADAPTIVE_FRONTIER_MIN_ORDERS",
+        0.5,
+        _RATIO,
+        number(0, above=True, below=1.000001),
+        "Share of ADAPTIVE_FRONTIER_ORDERS below which more are polled.",
+    ),
+    Setting(
+        "ADAPTIVE_FRONTIER_MIN_HOSTS",
+        0.5,
+        _RATIO,
+        number(0, above=True, below=1.000001),
+        "Share of ADAPTIVE_FRONTIER_HOSTS below which more orders are polled.",
+    ),
+    Setting(
+        "ADAPTIVE_FRONTIER_STAY",
+        60.0,
+        _SECONDS,
+        number(0),
+        "A crawl waits for what is due within this time; else it ends.",
+    ),
+    Setting(
+        "ADAPTIVE_FRONTIER_STRATEGY",
+        None,
+        "a subclass of scrapy_adaptive.frontier.poller.PollStrategy or its import path",
+        strategy_class,
+        "Class that says when to poll the frontier for how much.",
+    ),
+    Setting(
+        "ADAPTIVE_EGRESS",
+        "shared",
+        "a name of letters, digits and . : _ -",
+        egress_name,
+        "Name of the address that sites see; workers of one name share a host's pace.",
+    ),
+    Setting(
+        "ADAPTIVE_REVISIT",
+        None,
+        'None, "new", or {"first": "1d", "min": "1h", "max": "30d"} with times of your own',
+        revisits,
+        "When pages of the frontier are visited again.",
     ),
     Setting("ADAPTIVE_DEBUG", False, _SWITCH, boolean, "One log line per response."),
     Setting(

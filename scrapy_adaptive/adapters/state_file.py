@@ -72,7 +72,7 @@ class StateFile:
         if governor.known is not None:
             saved_rules.recall(governor.known, saved.get(saved_rules.FIELD), now, wall)
         self._known = {
-            key: (entry["at"], Learned(**{name: _from_json(entry[name]) for name in NUMBERS}))
+            key: (entry["at"], Learned(**{name: from_json(entry[name]) for name in NUMBERS}))
             for key, entry in saved["learned"].items()
             if abs(wall - entry["at"]) <= STALE_AFTER
         }
@@ -102,7 +102,7 @@ class StateFile:
         learned = {
             key: {
                 "at": round(self._learned_at(key, found, wall), 3),
-                **{name: _to_json(value) for name, value in found._asdict().items()},
+                **{name: to_json(value) for name, value in found._asdict().items()},
             }
             for key, found in governor.learned.items()
         }
@@ -143,11 +143,13 @@ def _umask() -> int:
     return found
 
 
-def _to_json(value: float) -> float | None:
+def to_json(value: float) -> float | None:
+    """The number; None for infinity, which JSON does not know."""
     return None if value == math.inf else value
 
 
-def _from_json(value: float | None) -> float:
+def from_json(value: float | None) -> float:
+    """The number that `to_json` made this of."""
     return math.inf if value is None else float(value)
 
 
@@ -170,18 +172,18 @@ def _checked(content: Any) -> dict[str, Any]:
         if not _is_number(until):
             raise ValueError(f"paused_until of {key!r} is {until!r}, not seconds since the epoch")
     for key, entry in saved["learned"].items():
-        if not isinstance(entry, dict) or not _is_learned(entry):
+        if not isinstance(entry, dict) or not _is_number(entry.get("at")) or not is_learned(entry):
             raise ValueError(f"learned of {key!r} is {entry!r}, not an instant and numbers")
     return saved
 
 
-def _is_learned(entry: dict[str, Any]) -> bool:
+def is_learned(entry: dict[str, Any]) -> bool:
+    """Whether these are the numbers of what was learned of a slot."""
     infinite = {"refused_rate", "concurrency"}
-    numbers = all(
-        (entry.get(name) is None and name in infinite) or _is_positive(entry.get(name), name)
+    return set(entry) >= set(NUMBERS) and all(
+        (entry[name] is None and name in infinite) or _is_positive(entry[name], name)
         for name in NUMBERS
     )
-    return numbers and _is_number(entry.get("at")) and set(entry) >= {"at", *NUMBERS}
 
 
 def _is_positive(value: Any, name: str) -> bool:

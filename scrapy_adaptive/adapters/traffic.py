@@ -361,6 +361,15 @@ class Traffic:
                 self._end_wait(waiter)
                 waiter.done.callback(False)
 
+    def turn_away(
+        self, key: str, is_meant: Callable[[Request], bool] = lambda request: True
+    ) -> None:
+        """Nobody sends to this slot from here any more: who waits for it at the gate goes."""
+        for waiter in self._gate_queue.of(key):
+            if is_meant(waiter.request):
+                self._end_wait(waiter)
+                waiter.done.callback(False)
+
     def on_wire(self, request: Request) -> None:
         """The request has reached the downloader."""
         self._engine.free_of_delay(request)

@@ -27,7 +27,7 @@ from tests.spiders import UrlsSpider
 
 PAGES, ROBOTS, IMAGES, HEALTHY = ADDRESSES = ("127.1.1.1", "127.1.1.2", "127.1.1.3", "127.1.1.4")
 
-ON_WIRE = 0.05
+ON_WIRE = 0.25
 """Seconds after closing was asked in which a request that had left may still arrive."""
 
 SETTINGS: dict[str, Any] = {

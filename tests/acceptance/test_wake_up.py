@@ -34,7 +34,7 @@ PROMISED = "promised_at"
 CLOCKS = 0.002
 """Seconds between reading one clock and the other."""
 
-LATE = 0.060
+LATE = 0.15
 """Seconds: 20 ms on an idle machine, and what a busy one adds."""
 
 DELAY, SILENCE = 0.5, 1

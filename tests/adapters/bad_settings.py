@@ -167,6 +167,36 @@ BAD: dict[str, Cases] = {
         INFINITE: (math.inf,),
         RANGE: ("allow", "Crawl", ""),
     },
+    "ADAPTIVE_FRONTIER": {
+        TYPE: (3, ["sqlite:///crawl.db"], True),
+        NEGATIVE: (-1,),
+        NAN: (math.nan,),
+        INFINITE: (math.inf,),
+        RANGE: ("crawl.db", "mysql://host/crawl", "sqlite"),
+    },
+    "ADAPTIVE_FRONTIER_LEASE": {**NUMBER, RANGE: (0, 0.5)},
+    "ADAPTIVE_FRONTIER_ORDERS": WHOLE,
+    "ADAPTIVE_FRONTIER_HOSTS": WHOLE,
+    "ADAPTIVE_FRONTIER_PER_HOST": WHOLE,
+    "ADAPTIVE_FRONTIER_POLL_INTERVAL": POSITIVE,
+    "ADAPTIVE_FRONTIER_MIN_ORDERS": {**NUMBER, RANGE: (0, 1.5)},
+    "ADAPTIVE_FRONTIER_MIN_HOSTS": {**NUMBER, RANGE: (0, 1.5)},
+    "ADAPTIVE_FRONTIER_STAY": NUMBER,
+    "ADAPTIVE_FRONTIER_STRATEGY": FUNCTION,
+    "ADAPTIVE_EGRESS": {
+        TYPE: (3, ["shared"], True),
+        NEGATIVE: (-1,),
+        NAN: (math.nan,),
+        INFINITE: (math.inf,),
+        RANGE: ("", "two words"),
+    },
+    "ADAPTIVE_REVISIT": {
+        TYPE: (3, ["new"], True),
+        NEGATIVE: (-1,),
+        NAN: (math.nan,),
+        INFINITE: (math.inf,),
+        RANGE: ("always", {"first": "1d"}, {"first": "1s", "min": "1h", "max": "30d"}),
+    },
 }
 
 
@@ -189,6 +219,9 @@ PATHS = (
     "ADAPTIVE_JOURNAL",
     "ADAPTIVE_REPORT",
     "ADAPTIVE_WATCH_ADDRESS",
+    "ADAPTIVE_FRONTIER",
+    "ADAPTIVE_EGRESS",
+    "ADAPTIVE_REVISIT",
 )
 """Settings for which most words of a command line are a path, or a name: one out of range is not.
 """

@@ -189,6 +189,24 @@ class HostQueue:
         """Save everything that is stored; returns the priorities of each host."""
         return self._hosts.close()
 
+    def withdraw(self, is_meant: Callable[[Request], bool]) -> None:
+        """Drop the requests that are meant."""
+        for host in [requests.host for requests in self._hosts]:
+            self._withdraw_of(host, is_meant)
+
+    def _withdraw_of(self, host: str, is_meant: Callable[[Request], bool]) -> None:
+        requests = self._hosts[host]
+        was_back = set(map(id, requests.back))
+        found = [requests.pop() for _ in range(len(requests))]
+        kept = [request for request in found if request is not None and not is_meant(request)]
+        self._count -= len(found)
+        for request in kept:
+            is_back = id(request) in was_back
+            (requests.push_back if is_back else requests.push)(request)
+        self._count += len(requests)
+        if not requests:
+            self._remove(requests)
+
     # What the routing asks and tells
 
     @property

@@ -304,6 +304,11 @@ class Routing:
         gone = [request for request in self._reserved if not self._engine.is_active(request)]
         return [slot for request in gone if (slot := self.on_left(request)) is not None]
 
+    def withdraw(self, is_meant: Callable[[Request], bool]) -> None:
+        """Requests that wait and are meant are dropped."""
+        for queue in self._queues:
+            queue.withdraw(is_meant)
+
     @property
     def is_ripe(self) -> bool:
         """Whether the engine should ask for a request."""

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy import Request
     from scrapy.crawler import Crawler
 
@@ -94,6 +96,9 @@ class WaitingRoom(Protocol):
     def look_again(self) -> None:
         """Whatever sleeps may go to other slots, or wait for other meters, than was thought."""
 
+    def withdraw(self, is_meant: Callable[[Request], bool]) -> None:
+        """Requests that wait and are meant are dropped."""
+
     def sweep(self) -> list[str]:
         """End the reservations of requests that went another way; returns their slots."""
 
@@ -145,6 +150,9 @@ class NoRoom:
 
     def look_again(self) -> None:
         """Nothing sleeps."""
+
+    def withdraw(self, is_meant: Callable[[Request], bool]) -> None:
+        """They are met at the gate."""
 
     def sweep(self) -> list[str]:
         """There is nothing to end."""

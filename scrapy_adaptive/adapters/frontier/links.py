@@ -1,0 +1,107 @@
+"""How a request becomes a row of the frontier.
+
+Laws
+----
+* What leads away from the spider's domains is no row; nor is what is known to be one.
+* What JSON cannot hold is named, and passes by the table.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
+from scrapy.exceptions import IgnoreRequest
+
+from scrapy_adaptive.frontier.protocol import Visit
+
+from .outcome import again_rule
+from .payload import Payloads, UnstorableError
+from .rights import host_of
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from scrapy_adaptive.frontier.revisits import Revisits
+
+    from .outbox import Outbox
+
+logger = logging.getLogger("scrapy_adaptive")
+
+MOST_TOLD = 10
+"""Requests in trouble that each bring a line."""
+
+
+class Links:
+    """The requests of one crawl that become rows.
+
+    Args:
+        crawler: the crawl.
+        outbox: knows which have become rows already.
+        policy: when pages are visited again.
+    """
+
+    def __init__(self, crawler: Crawler, outbox: Outbox, policy: Revisits | str | None) -> None:
+        assert crawler.stats is not None
+        assert crawler.request_fingerprinter is not None
+        self._crawler = crawler
+        self._stats = crawler.stats
+        self._fingerprint = crawler.request_fingerprinter.fingerprint
+        self._outbox = outbox
+        self._policy = policy
+        self._payloads: Payloads | None = None
+        self._told = 0
+
+    @property
+    def payloads(self) -> Payloads:
+        """Reads and writes the spider's requests."""
+        if self._payloads is None:
+            assert self._crawler.spider is not None
+            self._payloads = Payloads(self._crawler.spider)
+        return self._payloads
+
+    def row(self, request: Request, *, is_seed: bool = False) -> Visit | None:
+        """The row of a request; None where it need not be one.
+
+        Raises:
+            UnstorableError: JSON cannot hold it.
+        """
+        fingerprint = None
+        if is_seed or not request.dont_filter:
+            fingerprint = self._fingerprint(request)
+            if self._outbox.is_known(fingerprint):
+                return None
+        if not self.is_wanted(request):
+            return None
+        payload = self.payloads.write(request)
+        again = again_rule(self._policy, is_seed=is_seed)
+        return Visit(
+            host_of(request), request.url, payload, fingerprint, request.priority, again=again
+        )
+
+    def is_wanted(self, request: Request) -> bool:
+        """Whether it stays within the spider's domains."""
+        offsite = self._crawler.get_downloader_middleware(OffsiteMiddleware)
+        if offsite is None:
+            return True
+        assert self._crawler.spider is not None
+        try:
+            offsite.request_scheduled(request, self._crawler.spider)
+        except IgnoreRequest:
+            return False
+        return True
+
+    def on_unstorable(self, request: Request, error: UnstorableError) -> None:
+        """A request cannot be a row: it passes by the table."""
+        self._stats.inc_value("adaptive/frontier/unstorable")
+        if self.may_tell():
+            logger.warning(
+                "%s passes by the frontier, and does not survive a crash: %s", request, error
+            )
+
+    def may_tell(self) -> bool:
+        """Whether one more line about a request in trouble is told."""
+        self._told += 1
+        return self._told <= MOST_TOLD

@@ -1,0 +1,162 @@
+"""Which hosts this worker may send to, as of this instant.
+
+Laws
+----
+* Nothing is sent to a host whose lease has run out: the deadline is counted from before its renewal
+  was asked for, on a clock that goes on while the machine sleeps, and looked at when a request is
+  about to leave.
+* A visit whose lease is lost, or whose order was taken back, is not sent: it is another's.
+* What else goes to a host that is not held (a robots.txt, an image, a detail page) takes the host
+  in a short turn.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import IgnoreRequest
+from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.httpobj import urlparse_cached
+from twisted.internet.defer import Deferred
+
+from .visits import part_of
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+    from scrapy_adaptive.frontier.protocol import Lease
+
+    from .visits import OpenVisit
+
+
+class TakenBackError(IgnoreRequest):
+    """This visit is another's now, or comes later: nothing of it is told to the spider."""
+
+
+def boot_time() -> float:
+    """Seconds that go on while the machine sleeps, where there is such a clock."""
+    return time.clock_gettime(_CLOCK)
+
+
+_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def host_of(request: Request) -> str:
+    """The host that a request is leased under."""
+    return (urlparse_cached(request).hostname or "").lower()
+
+
+class Rights:
+    """The hosts that are held, and who waits for one.
+
+    Args:
+        clock: seconds that go on while the machine sleeps.
+    """
+
+    def __init__(self, clock: Callable[[], float] = boot_time) -> None:
+        self._clock = clock
+        self.deadline = -math.inf
+        self.leases: dict[str, Lease] = {}
+        self.leaving: set[str] = set()
+        """Hosts that are given back when nothing is under way to them any more."""
+        self.granted_at: dict[str, float] = {}
+        """When each host was taken."""
+        self.asked_at: dict[str, float] = {}
+        """When each host was last sent to, or taken."""
+        self._waiters: dict[str, list[Deferred[bool]]] = {}
+
+    @property
+    def are_alive(self) -> bool:
+        """Whether the session holds, as far as is known here."""
+        return self._clock() < self.deadline
+
+    @property
+    def wanted(self) -> list[str]:
+        """Hosts that somebody waits for, and that are not held."""
+        return [host for host in self._waiters if host not in self.leases]
+
+    def holds(self, request: Request) -> bool:
+        """Whether the request may be sent, now."""
+        host = host_of(request)
+        lease = self.leases.get(host)
+        if lease is None or not self.are_alive:
+            return False
+        visit = self.visit_of(request)
+        if visit is not None:
+            return visit.lease == lease and not visit.is_taken_back and host not in self.leaving
+        return True
+
+    def send(self, request: Request) -> bool:
+        """The request leaves now, if it may; returns whether."""
+        if not self.holds(request):
+            return False
+        visit = self.visit_of(request)
+        if visit is not None:
+            visit.was_sent = True
+        return True
+
+    def visit_of(self, request: Request) -> OpenVisit | None:
+        """The visit whose own page this is; None for what else is under way."""
+        part = part_of(request)
+        if part is None or not part.is_main or part.visit.lease is None:
+            return None
+        return part.visit
+
+    async def take(self, request: Request) -> None:
+        """Wait until the request's host is held.
+
+        Raises:
+            TakenBackError: it is the page of a visit whose host, or order, was taken back.
+            IgnoreRequest: the crawl ends before.
+        """
+        while not self.holds(request):
+            if self.visit_of(request) is not None:
+                raise TakenBackError(
+                    f"{request} was taken back: its host is another's, or it is later"
+                )
+            waiter: Deferred[bool] = Deferred()
+            self._waiters.setdefault(host_of(request), []).append(waiter)
+            if not await maybe_deferred_to_future(waiter):
+                raise IgnoreRequest(f"the lease of {host_of(request)} was not to be had")
+        self.asked_at[host_of(request)] = self._clock()
+
+    def grant(self, lease: Lease) -> None:
+        """The host is held now."""
+        self.leases[lease.host] = lease
+        self.leaving.discard(lease.host)
+        self.asked_at[lease.host] = self.granted_at[lease.host] = self._clock()
+        self.wake(lease.host)
+
+    def wake(self, host: str, *, is_granted: bool = True) -> None:
+        """Who waits for the host goes on, or is turned away."""
+        for waiter in self._waiters.pop(host, ()):
+            waiter.callback(is_granted)
+
+    def forget(self, host: str) -> None:
+        """The host is not held any more."""
+        self.leases.pop(host, None)
+        self.leaving.discard(host)
+        self.asked_at.pop(host, None)
+        self.granted_at.pop(host, None)
+
+    def give_up(self) -> None:
+        """Nothing is held any more."""
+        self.deadline = -math.inf
+        for host in list(self.leases):
+            self.forget(host)
+
+    def turn_away(self) -> None:
+        """The crawl ends: nobody waits any more."""
+        for host in list(self._waiters):
+            self.wake(host, is_granted=False)
+
+    def held_for(self, host: str) -> float:
+        """Seconds since the host was taken."""
+        return self._clock() - self.granted_at.get(host, -math.inf)
+
+    def idle_since(self, host: str) -> float:
+        """Seconds since the host was last sent to, or taken."""
+        return self._clock() - self.asked_at.get(host, -math.inf)

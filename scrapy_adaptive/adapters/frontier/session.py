@@ -1,0 +1,373 @@
+"""What is said to the frontier, and when: one call at a time.
+
+Laws
+----
+* The heartbeat comes first, then whom the gate waits for, then what is done, then new work.
+* A call that failed is repeated; after one that may have given something, what is not known to be
+  held is freed.
+* A session that is lost is given up whole, and another is begun.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy_adaptive.frontier.protocol import Beat, SessionLostError, Turn, UnavailableError
+
+if TYPE_CHECKING:
+    from scrapy_adaptive.frontier.poller import PollStrategy
+    from scrapy_adaptive.frontier.protocol import Frontier, Given, Held, Lease, Leased, State
+
+    from .courier import Courier
+    from .outbox import Outbox
+    from .rights import Rights
+
+logger = logging.getLogger("scrapy_adaptive")
+
+FLUSH = 0.25
+"""Seconds between two turns."""
+
+FLUSH_DONE = 100
+"""Visits that are done, and are written down at once."""
+
+AGAIN = 1.0
+"""Seconds after which a call that failed is repeated."""
+
+ASK_AGAIN = 0.5
+"""Seconds after which a host that another holds is asked for again."""
+
+
+class Release(NamedTuple):
+    """A host that is to be given back."""
+
+    lease: Lease
+    state: State | None
+    asleep: float
+
+
+class Owner:
+    """What a session asks of its crawl; `FrontierCrawl` is one."""
+
+    is_closing: bool
+
+    def states(self, *, everything: bool) -> Mapping[Lease, State]:
+        """States of the slots of hosts that are held, and have changed."""
+        raise NotImplementedError
+
+    def held(self) -> dict[Lease, Collection[int]]:
+        """Visits that are open, by lease; of every lease that is held."""
+        raise NotImplementedError
+
+    def unsent(self) -> dict[Lease, list[int]]:
+        """Visits that are open and were not sent."""
+        raise NotImplementedError
+
+    def may_poll(self) -> bool:
+        """Whether work may come yet."""
+        raise NotImplementedError
+
+    def dry_hosts(self) -> Mapping[Lease, int]:
+        """Hosts of which nothing is left to send, and how much of each to ask for."""
+        raise NotImplementedError
+
+    def on_opened(self, begins: bool) -> None:
+        """A session has begun."""
+        raise NotImplementedError
+
+    def on_held(self, held: Held) -> None:
+        """A host, or more of its visits."""
+        raise NotImplementedError
+
+    def on_given(self, lease: Lease, visits: Sequence[Given]) -> None:
+        """More visits of a host."""
+        raise NotImplementedError
+
+    def on_polled(self) -> None:
+        """A poll was answered."""
+        raise NotImplementedError
+
+    def on_lost(self, leases: Collection[Lease] | None) -> None:
+        """These leases are lost; all, where None."""
+        raise NotImplementedError
+
+    def on_wanted(self, leases: Sequence[Lease]) -> None:
+        """Others wait for these."""
+        raise NotImplementedError
+
+    def take_back(self, unsent: Mapping[Lease, Sequence[int]]) -> None:
+        """These visits were given back: they will not be sent."""
+        raise NotImplementedError
+
+    def on_failed(self, error: BaseException) -> None:
+        """A call cannot succeed."""
+        raise NotImplementedError
+
+
+class Session:
+    """Says to the frontier what has to be said.
+
+    Args:
+        frontier: is called in the courier's thread.
+        courier: calls it.
+        rights: the hosts that are held.
+        outbox: what is done and found.
+        strategy: when to ask for how much.
+        owner: the crawl.
+        worker: its name.
+        egress: its egress.
+        ttl: seconds for which a host stays with a worker that says nothing.
+        before_turn: is called in the courier's thread before what is done is written down.
+    """
+
+    def __init__(
+        self,
+        frontier: Frontier,
+        courier: Courier,
+        rights: Rights,
+        outbox: Outbox,
+        strategy: PollStrategy,
+        owner: Owner,
+        *,
+        worker: str,
+        egress: str,
+        ttl: float,
+        clock: Callable[[], float],
+        before_turn: Callable[[], None],
+    ) -> None:
+        self._frontier = frontier
+        self._courier = courier
+        self._rights = rights
+        self._outbox = outbox
+        self._strategy = strategy
+        self._owner = owner
+        self._named = (worker, egress, ttl)
+        self._ttl = ttl
+        self._clock = clock
+        self._before_turn = before_turn
+        self.is_open = False
+        self.is_dry = False
+        """Whether the last poll gave nothing, and nothing has come since."""
+        self.wait = 0.0
+        """Seconds until anything is due, as of the last poll."""
+        self.busy = 0
+        """Visits that any worker has under way, as of the last poll."""
+        self.polls_at_once = False
+        self.releases: deque[Release] = deque()
+        self._generation: int | None = None
+        self._swaps = False
+        self._unsettled = False
+        self._is_hungry = False
+        self._beat_at = self._polled_at = self._flushed_at = -math.inf
+        self._asked_at: dict[str, float] = {}
+        self._not_before = -math.inf
+        self._is_told = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is being said, nor to be said."""
+        return not (self._courier.is_busy or len(self._outbox) or self.releases)
+
+    def tick(self) -> None:
+        """Say what is most urgent, if anything is."""
+        now = self._clock()
+        if self._courier.is_busy or now < self._not_before:
+            return
+        if not self.is_open:
+            self._open(now)
+        elif now >= self._beat_at + self._ttl / 3:
+            self._beat(now)
+        elif self._unsettled:
+            self._settle()
+        elif self.releases:
+            self._release()
+        elif (host := self._next_wanted(now)) is not None:
+            self._ask_for(host, now)
+        elif self._is_turn_due(now):
+            self._turn(now)
+        elif not self._owner.is_closing:
+            self._poll(now)
+
+    def hold_back(self, seconds: float) -> None:
+        """Say nothing for so long."""
+        self._not_before = self._clock() + seconds
+
+    def beat_at_once(self) -> None:
+        """Something is known that the next holder should know."""
+        self._beat_at = min(self._beat_at, self._clock() - self._ttl / 3)
+
+    # Calls
+
+    def _send(self, call: Callable[[], Any], told: Callable[[Any], None], *, gives: bool) -> None:
+        def answered(answer: Any, error: BaseException | None) -> None:
+            if error is None:
+                self._on_success()
+                try:
+                    told(answer)
+                except Exception as own:
+                    self._owner.on_failed(own)
+            else:
+                self._on_error(error, gives=gives)
+            self.tick()
+
+        self._courier.send(call, answered)
+
+    def _on_success(self) -> None:
+        if self._is_told:
+            self._is_told = False
+            logger.info("the frontier answers again: the crawl goes on")
+
+    def _on_error(self, error: BaseException, *, gives: bool) -> None:
+        if isinstance(error, SessionLostError):
+            self._on_lost()
+        elif isinstance(error, UnavailableError):
+            self._not_before = self._clock() + AGAIN
+            self._unsettled = self._unsettled or gives
+            if not self._is_told:
+                self._is_told = True
+                logger.warning(
+                    "the frontier does not answer, nothing is lost and it is asked again every "
+                    "second: %s",
+                    error,
+                )
+        else:
+            self._owner.on_failed(error)
+
+    def _on_lost(self) -> None:
+        logger.warning(
+            "this worker could not say for %g s that it lives (ADAPTIVE_FRONTIER_LEASE): its hosts "
+            "are others' by now, and it begins anew",
+            self._ttl,
+        )
+        self.is_open = False
+        self._unsettled = False
+        self.releases.clear()
+        self._rights.give_up()
+        self._owner.on_lost(None)
+
+    def _open(self, now: float) -> None:
+        def opened(begins: bool) -> None:
+            self.is_open = True
+            self._rights.deadline = now + self._ttl
+            self._beat_at = now
+            self._polled_at, self.is_dry = -math.inf, False
+            self._owner.on_opened(begins)
+
+        self._send(lambda: self._frontier.open(*self._named), opened, gives=False)
+
+    def _beat(self, now: float) -> None:
+        if not self._rights.are_alive:
+            self._on_lost()
+            return
+        states = self._owner.states(everything=False)
+        hungry = self._is_hungry
+
+        def beaten(beat: Beat) -> None:
+            self._rights.deadline = now + self._ttl
+            self._beat_at = now
+            if self._generation not in (None, beat.generation):
+                self._swaps = True
+            self._generation = beat.generation
+            self._unsettled = beat.held != len(self._rights.leases) and not self.releases
+            self._owner.on_wanted(beat.wanted)
+
+        self._send(lambda: self._frontier.beat(states, hungry=hungry), beaten, gives=False)
+
+    def _settle(self) -> None:
+        held = self._owner.held()
+
+        def settled(_: None) -> None:
+            self._unsettled = False
+            self.is_dry = False
+
+        self._send(lambda: self._frontier.settle(held), settled, gives=False)
+
+    def _release(self) -> None:
+        release = self.releases[0]
+
+        def released(_: None) -> None:
+            if self.releases and self.releases[0] is release:
+                self.releases.popleft()
+
+        self._send(lambda: self._frontier.release(*release), released, gives=False)
+
+    def _next_wanted(self, now: float) -> str | None:
+        leaving = {release.lease.host for release in self.releases}
+        for host in self._rights.wanted:
+            if host not in leaving and now >= self._asked_at.get(host, -math.inf) + ASK_AGAIN:
+                return host
+        return None
+
+    def _ask_for(self, host: str, now: float) -> None:
+        self._asked_at[host] = now
+
+        def answered(leased: Leased) -> None:
+            for held in leased.held:
+                self._asked_at.pop(host, None)
+                self._owner.on_held(held)
+
+        self._send(lambda: self._frontier.lease(1, 0, only=host), answered, gives=True)
+
+    def _is_turn_due(self, now: float) -> bool:
+        if not len(self._outbox):
+            return False
+        soon = self._owner.is_closing or self._outbox.done_count >= FLUSH_DONE
+        return soon or now >= self._flushed_at + FLUSH
+
+    def _turn(self, now: float) -> None:
+        self._flushed_at = now
+        done, new = self._outbox.take()
+        refill = {} if self._owner.is_closing else self._owner.dry_hosts()
+
+        def call() -> Turn:
+            if done:
+                self._before_turn()
+            return self._frontier.turn(done, new, refill)
+
+        def turned(turn: Turn) -> None:
+            self._outbox.confirm()
+            self.is_dry = False
+            lost = [lease for lease, visits in turn.refills.items() if visits is None]
+            if lost:
+                self._owner.on_lost(lost)
+            for lease, visits in turn.refills.items():
+                if visits:
+                    self._owner.on_given(lease, visits)
+
+        self._send(call, turned, gives=bool(refill))
+
+    def _poll(self, now: float) -> None:
+        owner = self._owner
+        if not owner.may_poll():
+            return
+        unsent = owner.unsent()
+        orders = sum(map(len, unsent.values()))
+        hosts = sum(map(bool, unsent.values()))
+        since = math.inf if self.polls_at_once else now - self._polled_at
+        back: Mapping[Lease, Sequence[int]] = {}
+        if self._swaps:
+            back, orders, hosts = unsent, 0, 0
+            wanted = self._strategy.orders
+        else:
+            wanted = self._strategy.wants(orders, hosts, since, dried_up=self.is_dry)
+        if wanted <= 0:
+            return
+        self._polled_at, self.polls_at_once = now, False
+        most_hosts = max(0, self._strategy.hosts - len(self._rights.leases))
+        swaps, self._swaps = self._swaps, False
+        if swaps:
+            owner.take_back(back)
+
+        def polled(leased: Leased) -> None:
+            given = sum(len(held.visits) for held in leased.held)
+            self.is_dry = not given
+            self._is_hungry = given == 0 and not orders
+            self.wait, self.busy = leased.wait, leased.busy
+            for held in leased.held:
+                owner.on_held(held)
+            owner.on_polled()
+
+        self._send(lambda: self._frontier.lease(most_hosts, wanted, back=back), polled, gives=True)

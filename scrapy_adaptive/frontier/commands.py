@@ -1,0 +1,231 @@
+"""The command `frontier`: what is in a frontier, and what is to be in it.
+
+Laws
+----
+* It works beside a crawl that runs, and on its database when none does.
+* The address and the spiders are those of the project's settings, where nothing else is said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+from scrapy_adaptive.command_line import OneLineParser, add_command, print_text
+from scrapy_adaptive.report import units
+
+from .opening import open_frontier
+from .poller import Ranking
+from .protocol import UnavailableError, Visit
+from .revisits import duration
+
+if TYPE_CHECKING:
+    from scrapy_adaptive.command_line import Commands
+
+    from .sql.frontier import SqlFrontier
+
+FRONTIER = "Look into a frontier, add to it, and tell its workers what to do."
+
+DAY = 86_400.0
+
+BATCH = 1000
+"""Addresses that are added at once."""
+
+HEAD = ("host", "ready", "asleep", "leased", "failed", "done", "next", "limit", "owner")
+
+
+class Project(NamedTuple):
+    """What the commands know of the project in whose folder they run."""
+
+    address: str | None
+    """ADAPTIVE_FRONTIER; None where it is not set."""
+    spiders: list[str]
+    fingerprint: Callable[[str], bytes]
+    """Of a GET of that URL."""
+    sitemap: Callable[[str], Iterable[str]]
+    """URLs of a sitemap, by its own URL or path."""
+
+
+def add(commands: Commands, project_of: Callable[[], Project]) -> None:
+    """Add the command."""
+    parser = commands.add_parser("frontier", help=FRONTIER, description=FRONTIER)
+    parser.set_defaults(parser=parser)
+    subs = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=OneLineParser)
+
+    def add_one(name: str, told: str, run: Callable[..., str]) -> argparse.ArgumentParser:
+        def call(given: argparse.Namespace) -> str:
+            try:
+                return _run(given, project_of(), run)
+            except UnavailableError as error:
+                raise ValueError(str(error)) from None
+
+        one = add_command(subs, name, told, call)
+        one.add_argument("--frontier", metavar="URL", help="its address (default: the project's)")
+        one.add_argument("--spider", metavar="NAME", help="whose visits (default: the only one)")
+        return one
+
+    new = add_one(
+        "add", "Add URLs: of a file with one a line, of standard input, of a sitemap.", _add
+    )
+    new.add_argument("source", metavar="FILE|-", nargs="?", default="-", help="one URL a line")
+    new.add_argument("--sitemap", metavar="URL|FILE", help="take the URLs of this sitemap")
+    new.add_argument("--priority", type=float, default=0.0, help="higher ones come first")
+    new.add_argument("--due", default="now", help="now, tomorrow, or a time from now: 90s, 2h, 3d")
+    show = add_one("show", "Count visits, and tell hosts with most of them.", _show)
+    show.add_argument("--host", help="this host alone")
+    again = add_one("retry", "Have failed visits made again, now.", _retry)
+    again.add_argument("--status", help="those of this status: 503, or 5xx")
+    again.add_argument("--host", help="those of this host")
+    swap = add_one("swap", "Have workers give back what they have not sent, and poll anew.", _swap)
+    swap.add_argument("--host", help="first give this host's visits another priority")
+    swap.add_argument("--priority", type=float, help="that priority")
+    add_one("export", "Print every visit as a line of JSON.", _export)
+    old = add_one(
+        "forget", "Forget finished visits; they are new when they are found again.", _forget
+    )
+    old.add_argument("--older-than", metavar="TIME", required=True, help="90d, for instance")
+
+
+def _run(given: argparse.Namespace, project: Project, run: Callable[..., str]) -> str:
+    address = given.frontier or project.address
+    if not address:
+        raise ValueError("ADAPTIVE_FRONTIER is not set here: say --frontier URL")
+    spider = given.spider or (project.spiders[0] if len(project.spiders) == 1 else None)
+    if spider is None:
+        found = ", ".join(project.spiders) or "none here"
+        raise ValueError(f"say --spider NAME; the project's are: {found}")
+    with closing(open_frontier(address, spider, Ranking())) as frontier:
+        return run(given, frontier, project)
+
+
+def _add(given: argparse.Namespace, frontier: SqlFrontier, project: Project) -> str:
+    delay = _delay(given.due)
+    added = known = 0
+    batch: list[Visit] = []
+
+    def flush() -> None:
+        nonlocal added, known
+        turn = frontier.turn([], batch, {})
+        added, known = added + turn.added, known + turn.known
+        batch.clear()
+
+    urls = project.sitemap(given.sitemap) if given.sitemap else _lines(given.source)
+    for number, url in enumerate(urls, 1):
+        host = urlsplit(url).hostname
+        if "://" not in url or not host:
+            raise ValueError(f"line {number} is no URL: {url[:100]!r}; {added} were added before")
+        fingerprint = project.fingerprint(url)
+        batch.append(Visit(host.lower(), url, "", fingerprint, given.priority, delay))
+        if len(batch) == BATCH:
+            flush()
+    if batch:
+        flush()
+    return f"{added} added, {known} known already"
+
+
+def _lines(source: str) -> Iterator[str]:
+    stream = sys.stdin if source == "-" else Path(source).open(encoding="utf-8")  # noqa: SIM115
+    with stream:
+        for line in stream:
+            if line.strip() and not line.startswith("#"):
+                yield line.strip()
+
+
+def _delay(due: str) -> float:
+    known = {"now": 0.0, "tomorrow": DAY}
+    return known[due] if due in known else duration(due)
+
+
+def _show(given: argparse.Namespace, frontier: SqlFrontier, project: Project) -> str:
+    from .sql.admin import Admin
+
+    counts = frontier.counts()
+    admin = Admin(frontier)
+    lines = [
+        f"{counts.ready} ready, {counts.asleep} asleep, {counts.leased} leased, "
+        f"{counts.finished} done, {counts.failed} failed; {counts.hosts} hosts, "
+        f"{admin.workers()} workers"
+    ]
+    rows = [
+        (
+            row.host,
+            *map(str, (row.ready, row.asleep, row.leased, row.failed, row.finished)),
+            "–" if row.due_in is None else _due(row.due_in),
+            "–" if row.limit is None else f"{row.limit:.3g}/s",
+            row.owner or "–",
+        )
+        for row in admin.hosts(given.host)
+    ]
+    if rows:
+        widths = [max(map(len, column)) for column in zip(HEAD, *rows, strict=True)]
+        for row in (HEAD, *rows):
+            cells = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+            lines.append(f"{row[0]:<{widths[0]}}  {'  '.join(cells)}")
+    return "\n".join(lines)
+
+
+def _due(seconds: float) -> str:
+    return "now" if seconds <= 0 else units.duration(seconds)
+
+
+def _retry(given: argparse.Namespace, frontier: SqlFrontier, project: Project) -> str:
+    from .sql.admin import Admin
+
+    least, most = _statuses(given.status)
+    count = Admin(frontier).retry(least=least, most=most, host=given.host)
+    return f"{count} visits are due now"
+
+
+def _statuses(told: str | None) -> tuple[int | None, int | None]:
+    if told is None:
+        return None, None
+    digits = told.lower().removesuffix("xx")
+    if digits.isdecimal() and len(digits) == 1 and told.lower().endswith("xx"):
+        return int(digits) * 100, int(digits) * 100 + 99
+    if told.isdecimal() and len(told) == 3:
+        return int(told), int(told)
+    raise ValueError(f"--status {told}: allowed is a status, 503, or a class of them, 5xx")
+
+
+def _swap(given: argparse.Namespace, frontier: SqlFrontier, project: Project) -> str:
+    from .sql.admin import Admin
+
+    admin = Admin(frontier)
+    if (given.host is None) != (given.priority is None):
+        raise ValueError("--host and --priority go together")
+    if given.host is not None:
+        count = admin.set_priority(given.priority, given.host)
+        return f"{count} visits of {given.host} have that priority now; workers poll anew"
+    return f"workers give back what they have not sent: generation {admin.swap()}"
+
+
+def _export(given: argparse.Namespace, frontier: SqlFrontier, project: Project) -> str:
+    from .sql.admin import Admin
+
+    for row in Admin(frontier).rows():
+        if print_text(json.dumps(_plain(row), ensure_ascii=False)):
+            break
+    return ""
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """A row for JSON: bytes as hexadecimal digits, the payload as what it holds."""
+    return {
+        name: base64.b16encode(value).decode().lower() if isinstance(value, bytes) else value
+        for name, value in row.items()
+        if name not in ("spider_id", "host_id", "generation")
+    }
+
+
+def _forget(given: argparse.Namespace, frontier: SqlFrontier, project: Project) -> str:
+    from .sql.admin import Admin
+
+    count = Admin(frontier).forget(duration(given.older_than))
+    return f"{count} visits are forgotten"

@@ -1,0 +1,195 @@
+"""What the commands ask of a frontier.
+
+Laws
+----
+* Nothing that a worker holds is changed.
+* Rows come one after the other: a frontier may be larger than the memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import bindparam, func, select, text
+
+from .schema import ASLEEP, HELD, HOST, LEASE, READY, SESSION, SPIDER, VISIT
+
+if TYPE_CHECKING:
+    from .frontier import SqlFrontier
+
+PER_HOST = text(f"""
+SELECT h.host AS host,
+    sum(CASE WHEN v.state = {READY} THEN 1 ELSE 0 END) AS ready,
+    sum(CASE WHEN v.state = {ASLEEP} AND v.due IS NOT NULL THEN 1 ELSE 0 END) AS asleep,
+    sum(CASE WHEN v.state = {HELD} THEN 1 ELSE 0 END) AS leased,
+    sum(CASE WHEN v.error IS NOT NULL THEN 1 ELSE 0 END) AS failed,
+    sum(CASE WHEN v.state = {ASLEEP} AND v.due IS NULL THEN 1 ELSE 0 END) AS finished,
+    min(CASE WHEN v.state <> {HELD} THEN v.due END) AS due,
+    (SELECT min(s.worker) FROM adaptive_lease l JOIN adaptive_session s ON s.id = l.session_id
+        WHERE l.host_id = v.host_id) AS owner,
+    (SELECT min(l.state) FROM adaptive_lease l WHERE l.host_id = v.host_id) AS state
+FROM adaptive_visit v JOIN adaptive_host h ON h.id = v.host_id
+WHERE v.spider_id = :spider AND (:host IS NULL OR h.host = :host)
+GROUP BY v.host_id, h.host ORDER BY count(*) DESC, h.host LIMIT :most
+""").bindparams(bindparam("host", type_=HOST.c.host.type))
+
+
+class HostRow(NamedTuple):
+    """A host, as `show` tells it."""
+
+    host: str
+    ready: int
+    asleep: int
+    leased: int
+    failed: int
+    finished: int
+    due_in: float | None
+    """Seconds until its next visit is due, less than 0 where it is; None where none is."""
+    owner: str | None
+    limit: float | None
+    """Requests a second that were learned to be the most; None where none was."""
+
+
+class Admin:
+    """The commands on one spider's visits."""
+
+    def __init__(self, frontier: SqlFrontier) -> None:
+        self._frontier = frontier
+        self._database = frontier.database
+        self._spider = frontier.spider
+
+    def hosts(self, host: str | None = None, most: int = 50) -> list[HostRow]:
+        """The hosts with most visits, or one of them."""
+        with self._database.transaction() as connection:
+            now = self._database.now(connection)
+            asked = {"spider": self._spider, "host": host, "most": most}
+            rows = connection.execute(PER_HOST, asked).all()
+        return [
+            HostRow(
+                row.host,
+                int(row.ready),
+                int(row.asleep),
+                int(row.leased),
+                int(row.failed),
+                int(row.finished),
+                None if row.due is None else (row.due - now) / 1000,
+                row.owner,
+                _limit(row.state),
+            )
+            for row in rows
+        ]
+
+    def retry(self, *, least: int | None, most: int | None, host: str | None) -> int:
+        """Visits that have failed are due now; of these statuses, where they are given."""
+        with self._database.transaction() as connection:
+            now = self._database.now(connection)
+            failed = VISIT.c.error.is_not(None)
+            if least is not None and most is not None:
+                failed = VISIT.c.status.between(least, most)
+            chosen = select(VISIT.c.id, VISIT.c.host_id).where(
+                VISIT.c.spider_id == self._spider, VISIT.c.state == ASLEEP, failed
+            )
+            if host is not None:
+                number = select(HOST.c.id).where(HOST.c.host == host).scalar_subquery()
+                chosen = chosen.where(VISIT.c.host_id == number)
+            rows = connection.execute(chosen).all()
+            ids = [row.id for row in rows]
+            for start in range(0, len(ids), 1000):
+                part = VISIT.c.id.in_(ids[start : start + 1000])
+                due = VISIT.update().where(part, VISIT.c.state == ASLEEP)
+                connection.execute(due.values(state=READY, due=now, error=None))
+            self._frontier.touch(connection, {row.host_id for row in rows})
+        return len(ids)
+
+    def swap(self) -> int:
+        """Have workers give back what they have not sent; returns the new generation."""
+        with self._database.transaction() as connection:
+            mine = SPIDER.c.id == self._spider
+            following = SPIDER.c.generation + 1
+            connection.execute(SPIDER.update().where(mine).values(generation=following))
+            return int(connection.execute(SPIDER.select().where(mine)).one().generation)
+
+    def set_priority(self, priority: float, host: str) -> int:
+        """Give all visits of a host that are not done this priority, and swap."""
+        with self._database.transaction() as connection:
+            number = self._frontier.hosts.number(connection, host)
+            of_host = VISIT.update().where(
+                VISIT.c.spider_id == self._spider, VISIT.c.host_id == number
+            )
+            changed = connection.execute(of_host.values(priority=priority)).rowcount
+            self._frontier.touch(connection, {number})
+        self.swap()
+        return changed
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Every visit, by its number."""
+        last, size = 0, 1000
+        while True:
+            with self._database.transaction() as connection:
+                asked = (
+                    select(VISIT, HOST.c.host)
+                    .join(HOST, HOST.c.id == VISIT.c.host_id)
+                    .where(VISIT.c.spider_id == self._spider, VISIT.c.id > last)
+                    .order_by(VISIT.c.id)
+                    .limit(size)
+                )
+                found = connection.execute(asked).mappings().all()
+            for row in found:
+                yield dict(row)
+            if len(found) < size:
+                return
+            last = found[-1]["id"]
+
+    def forget(self, older_than: float) -> int:
+        """Forget visits that are finished and were made so many seconds ago; returns how many."""
+        with self._database.transaction() as connection:
+            before = self._database.now(connection) - round(older_than * 1000)
+            gone = connection.execute(
+                VISIT.delete().where(
+                    VISIT.c.spider_id == self._spider,
+                    VISIT.c.state == ASLEEP,
+                    VISIT.c.due.is_(None),
+                    VISIT.c.visited_at < before,
+                )
+            ).rowcount
+        with self._database.errors(), self._database.engine.connect() as connection:
+            raw = connection.connection.dbapi_connection
+            assert raw is not None
+            if self._database.is_sqlite:
+                raw.execute("VACUUM")
+            else:
+                raw.autocommit = True
+                raw.execute(f"VACUUM (ANALYZE) {VISIT.name}")
+                raw.autocommit = False
+        return gone
+
+    def workers(self) -> int:
+        """Sessions of this spider that live."""
+        with self._database.transaction() as connection:
+            now = self._database.now(connection)
+            live = select(func.count()).where(
+                SESSION.c.spider_id == self._spider, SESSION.c.deadline >= now
+            )
+            return int(connection.execute(live).scalar_one())
+
+    def leased(self) -> int:
+        """Hosts that are held by anybody."""
+        with self._database.transaction() as connection:
+            held = select(func.count()).where(LEASE.c.session_id.is_not(None))
+            return int(connection.execute(held).scalar_one())
+
+
+def _limit(state: str | None) -> float | None:
+    """The least rate that was learned of a host's slots."""
+    try:
+        slots = json.loads(state or "{}").get("slots", {})
+        rates = [
+            entry["learned"]["refused_rate"]
+            for entry in slots.values()
+            if entry.get("learned", {}).get("refused_rate")
+        ]
+    except (AttributeError, TypeError, ValueError, KeyError):
+        return None
+    return min(rates, default=None)

@@ -1,0 +1,158 @@
+"""A frontier that is locked, full, restarted or told to swap, while a crawl runs."""
+
+from __future__ import annotations
+
+import resource
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import scrapy
+from scrapy.http import Response
+
+from scrapy_adaptive.frontier.poller import Ranking
+from scrapy_adaptive.frontier.sql.admin import Admin
+from scrapy_adaptive.frontier.sql.frontier import SqlFrontier
+from tests.acceptance.surviving import (
+    Site,
+    SurvivingSpider,
+    fed_items,
+    has_hits,
+    missing,
+    settings,
+)
+from tests.crawling import Crawler
+from tests.servers.origin import Answer, Origin, Visit, refusal
+from tests.servers.postgres import Postgres
+
+PAGES, HOSTS = 400, 5
+TOLD = "the frontier does not answer"
+
+
+def test_a_crawl_waits_for_a_locked_database(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """Longer than its lease: nothing is sent meanwhile, nothing is lost, one line tells it."""
+    site = Site(PAGES, HOSTS)
+    server = origin(site.answer, addresses=site.addresses)
+    given = {**settings(f"sqlite:///{tmp_path}/crawl.db", tmp_path), "ADAPTIVE_FRONTIER_LEASE": 2}
+    arguments = {"pages": PAGES, "hosts": HOSTS, "port": server.port}
+    running = crawl.start(SurvivingSpider, given, arguments=arguments)
+    running.until(partial(has_hits, server, 60))
+    with closing(sqlite3.connect(tmp_path / "crawl.db", isolation_level=None)) as connection:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                break
+            except sqlite3.OperationalError:
+                time.sleep(0.01)
+        locked_at = time.time()
+        time.sleep(11.0)
+        unlocked_at = time.time()
+        connection.execute("ROLLBACK")
+    done = running.wait()
+    late = [hit for hit in server.hits() if locked_at + 2.5 < hit.start < unlocked_at]
+    assert late == []
+    assert done.log.count(TOLD) == 1
+    assert missing(site, fed_items(tmp_path / "items.jl")) == set()
+
+
+def test_a_crawl_waits_for_room_on_a_full_disk(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """The database's file may grow no more, for a while."""
+    site = Site(PAGES, HOSTS)
+    server = origin(site.answer, addresses=site.addresses)
+    given = settings(f"sqlite:///{tmp_path}/crawl.db", tmp_path) | {"ITEM_PIPELINES": {}}
+    arguments = {"pages": PAGES, "hosts": HOSTS, "port": server.port}
+    running = crawl.start(SurvivingSpider, given, arguments=arguments)
+    running.until(partial(has_hits, server, 60))
+    pid = running.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    full = (tmp_path / "crawl.db-wal").stat().st_size
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (full, before[1]))
+    running.until(lambda: TOLD in running.log)
+    time.sleep(1.5)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+    done = running.wait()
+    assert done.log.count(TOLD) == 1
+    assert "Traceback" not in done.log
+    assert missing(site, fed_items(tmp_path / "items.jl")) == set()
+
+
+def test_a_crawl_goes_on_when_postgresql_was_restarted(
+    postgres: Postgres, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """Without a word, so that it has to recover."""
+    site = Site(PAGES, HOSTS)
+    server = origin(site.answer, addresses=site.addresses)
+    with Postgres(postgres.folder.with_name("restarted")) as own:
+        given = settings(own.database(), tmp_path)
+        arguments = {"pages": PAGES, "hosts": HOSTS, "port": server.port}
+        running = crawl.start(SurvivingSpider, given, arguments=arguments)
+        running.until(partial(has_hits, server, 60))
+        own.stop(at_once=True)
+        time.sleep(1.0)
+        own.start()
+        done = running.wait()
+    assert done.log.count(TOLD) == 1
+    assert "Traceback" not in done.log
+    assert missing(site, fed_items(tmp_path / "items.jl")) == set()
+
+
+def test_a_swap_changes_the_order_and_loses_and_repeats_nothing(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    site = Site(PAGES, HOSTS)
+    server = origin(site.answer, addresses=site.addresses)
+    address = f"sqlite:///{tmp_path}/crawl.db"
+    given = {**settings(address, tmp_path), "ADAPTIVE_FRONTIER_LEASE": 1.5}
+    arguments = {"pages": PAGES, "hosts": HOSTS, "port": server.port}
+    running = crawl.start(SurvivingSpider, given, arguments=arguments)
+    for share in (60, 150, 250):
+        running.until(partial(has_hits, server, share))
+        with closing(SqlFrontier(address, "surviving", Ranking())) as frontier:
+            Admin(frontier).swap()
+    done = running.wait()
+    assert missing(site, fed_items(tmp_path / "items.jl")) == set()
+    served = Counter(f"{hit.host}{hit.path}" for hit in server.hits() if hit.status < 429)
+    assert max(served.values()) == 1
+    assert done.stats["adaptive/frontier/taken_back"] > 0
+
+
+class TwoHostsSpider(scrapy.Spider):
+    """Asks two hosts for pages."""
+
+    name = "two"
+
+    def __init__(self, urls: list[str], **rest: Any) -> None:
+        super().__init__(**rest)
+        self.start_urls = urls
+
+    def parse(self, response: Response) -> Any:
+        yield {"url": response.url}
+
+
+def test_a_parked_host_is_released_until_its_instant(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """The crawl ends with what else there is, and the next one does not ask before."""
+    addresses = ["127.0.3.1", "127.0.3.2"]
+
+    def answer(visit: Visit) -> Answer:
+        return refusal(retry_after=7200) if visit.host.startswith(addresses[1]) else Answer()
+
+    server = origin(answer, addresses=addresses)
+    urls = [f"{server.url_at(address)}/{n}" for address in addresses for n in range(5)]
+    given = settings(f"sqlite:///{tmp_path}/crawl.db", tmp_path) | {"ITEM_PIPELINES": {}}
+    for _ in range(2):
+        done = crawl(TwoHostsSpider, given, arguments={"urls": urls}, timeout=60)
+        assert "nothing is due: the frontier's next visit is in " in done.log
+    hits = [hit.host.partition(":")[0] for hit in server.hits()]
+    assert hits.count(addresses[0]) == 5
+    assert 1 <= hits.count(addresses[1]) <= 2

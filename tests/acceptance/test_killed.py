@@ -1,0 +1,77 @@
+"""A crawl whose requests are in a frontier survives kill -9 at any instant.
+
+Laws
+----
+* Nothing is missing: no page, no item, neither in a pipeline that commits nor in a feed of lines.
+* What is fetched twice is at most what was in flight, plus one turn, a kill.
+* `make soak` kills twenty crawls on each database.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from scrapy_adaptive.adapters.frontier.session import FLUSH_DONE
+from tests.acceptance.surviving import (
+    Site,
+    SurvivingSpider,
+    fed_items,
+    has_hits,
+    kept_items,
+    missing,
+    seed_of,
+    served,
+    settings,
+)
+from tests.crawling import Crawler
+from tests.servers.origin import Origin
+
+KILLS = int(os.environ.get("SOAK_KILLS", "2"))
+PAGES = int(os.environ.get("SOAK_PAGES", "600"))
+HOSTS = 20
+IN_FLIGHT = 32
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+def test_a_crawl_that_is_killed_again_and_again_loses_nothing(
+    engine: str,
+    origin: Callable[..., Origin],
+    crawl: Crawler,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    site = Site(PAGES, HOSTS)
+    server = origin(site.answer, addresses=site.addresses)
+    address = f"sqlite:///{tmp_path}/crawl.db"
+    if engine == "postgresql":
+        address = request.getfixturevalue("postgres").database()
+    given = settings(address, tmp_path)
+    arguments = {"pages": PAGES, "hosts": HOSTS, "port": server.port}
+    chance = seed_of(engine)
+    for kill in range(KILLS):
+        running = crawl.start(SurvivingSpider, given, arguments=arguments)
+        least = max(PAGES * (kill + 1) // (KILLS + 1), len(server.hits()) + 20)
+        running.until(partial(has_hits, server, least))
+        time.sleep(chance.uniform(0.0, 0.3))
+        running.kill()
+    done = crawl(SurvivingSpider, given, arguments=arguments, timeout=250)
+    hits = server.hits()
+    pages = served(hits)
+    kept, fed = kept_items(tmp_path / "items.db"), fed_items(tmp_path / "items.jl")
+    again = sum(pages.values()) - len(pages)
+    twice = sum(kept.values()) - len(kept)
+    print(
+        f"{engine}: {KILLS} kills, {len(pages)} pages, {len(missing(site, kept))} items missing, "
+        f"{len(missing(site, fed))} in the feed; {again} pages and {twice} items twice"
+    )
+    assert done.stats["finish_reason"] == "finished"
+    assert missing(site, kept) == set()
+    assert missing(site, fed) == set()
+    assert len(pages) == PAGES + len(site.details()) + len([n for n in range(PAGES) if n % 20 == 5])
+    assert again <= KILLS * (IN_FLIGHT + FLUSH_DONE)

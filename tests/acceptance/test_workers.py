@@ -1,0 +1,119 @@
+"""Several workers on one frontier: a host in one hand, and no hand that nobody follows.
+
+Laws
+----
+* The judge is the site's log: each worker has a name of its own as its User-Agent.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from docsite.hits import Hit
+from tests.acceptance.surviving import (
+    Site,
+    SurvivingSpider,
+    fed_items,
+    has_hits,
+    missing,
+    seed_of,
+    settings,
+)
+from tests.crawling import Crawler, RunningCrawl
+from tests.servers.origin import Origin
+from tests.servers.postgres import Postgres
+
+STOPS = int(os.environ.get("SOAK_STOPS", "2"))
+LEASE = float(os.environ.get("SOAK_LEASE", "3"))
+PAGES = 500
+HOSTS = 6
+ALONE = 2.0
+"""Seconds between two hits of one worker that another's hit must not part."""
+
+
+def names_by_host(hits: list[Hit]) -> dict[str, list[tuple[float, str]]]:
+    """Who asked each host, and when."""
+    found: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for hit in hits:
+        found[hit.host].append((hit.start, hit.agent))
+    return found
+
+
+def intrusions(hits: list[Hit]) -> list[tuple[str, float, str]]:
+    """Hits of one worker in the midst of another's: two hands on one host."""
+    return [
+        (host, at, name)
+        for host, asked in names_by_host(hits).items()
+        for (before, one), (at, name), (after, other) in zip(
+            asked, asked[1:], asked[2:], strict=False
+        )
+        if one == other != name and after - before < ALONE
+    ]
+
+
+def start(
+    crawl: Crawler, name: str, address: str, folder: Path, site: Site, port: int, **more: object
+) -> RunningCrawl:
+    given = {
+        **settings(address, folder),
+        "USER_AGENT": name,
+        "ADAPTIVE_FRONTIER_LEASE": LEASE,
+        "FEEDS": {str(folder / f"{name}.jl"): {"format": "jsonlines"}},
+        **more,
+    }
+    arguments = {"pages": site.pages, "hosts": len(site.addresses), "port": port}
+    return crawl.start(SurvivingSpider, given, arguments=arguments, timeout=280)
+
+
+def test_four_workers_share_hosts_and_the_dead_ones_hosts_move(
+    postgres: Postgres, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """One of them is killed: its hosts go on with the others when its lease has run out."""
+    site = Site(PAGES, HOSTS)
+    server = origin(site.answer, addresses=site.addresses)
+    address = postgres.database()
+    workers = [start(crawl, f"w{n}", address, tmp_path, site, server.port) for n in range(4)]
+    workers[0].until(lambda: len(server.hits()) > PAGES // 3)
+    workers[0].kill()
+    for each in workers[1:]:
+        assert each.wait().stats["finish_reason"] == "finished"
+    fed = sum(
+        (fed_items(tmp_path / f"w{n}.jl") for n in range(1, 4)), fed_items(tmp_path / "w0.jl")
+    )
+    assert missing(site, fed) == set()
+    assert intrusions(server.hits()) == []
+    agents = {hit.agent for hit in server.hits()}
+    assert len(agents) >= 2
+
+
+def test_a_worker_that_was_stopped_past_its_lease_sends_nothing_for_another(
+    postgres: Postgres, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    site = Site(100 * PAGES, HOSTS)
+    server = origin(site.answer, addresses=site.addresses)
+    address = postgres.database()
+    workers = [start(crawl, f"w{n}", address, tmp_path, site, server.port) for n in range(2)]
+    chance = seed_of("stops")
+    for number in range(STOPS):
+        stopped = workers[number % 2]
+        stopped.until(partial(has_hits, server, len(server.hits()) + 60))
+        time.sleep(chance.uniform(0.0, 1.0))
+        stopped.process.send_signal(signal.SIGSTOP)
+        time.sleep(LEASE + 1.5)
+        stopped.process.send_signal(signal.SIGCONT)
+        time.sleep(3.0)
+    found = intrusions(server.hits())
+    print(
+        f"{STOPS} stops of {LEASE + 1.5:g} s, {len(server.hits())} hits, "
+        f"{len(found)} by the replaced"
+    )
+    for each in workers:
+        each.kill()
+    assert found == []
+    assert {hit.agent for hit in server.hits()} == {"w0", "w1"}

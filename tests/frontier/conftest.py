@@ -1,0 +1,64 @@
+"""Both engines, on a clock that tests set forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from scrapy_adaptive.frontier.poller import Ranking
+from scrapy_adaptive.frontier.sql.frontier import SqlFrontier
+from tests.servers.postgres import Postgres
+
+ENGINES = ("sqlite", "postgresql")
+
+
+@dataclass
+class Clock:
+    """Seconds since the epoch."""
+
+    now: float = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=ENGINES)
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A new, empty database of either kind."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/crawl.db"
+    postgres: Postgres = request.getfixturevalue("postgres")
+    return postgres.database()
+
+
+Opened = Callable[..., SqlFrontier]
+
+
+@pytest.fixture
+def opened(address: str, clock: Clock) -> Iterator[Opened]:
+    """Opens a session: `opened("worker", spider="s", ttl=10.0, ranking=Ranking())`."""
+    with ExitStack() as stack:
+
+        def open_one(
+            worker: str = "one",
+            *,
+            spider: str = "spider",
+            egress: str = "shared",
+            ttl: float = 10.0,
+            ranking: Ranking | None = None,
+        ) -> SqlFrontier:
+            ranking = ranking or Ranking(age_share=0)
+            frontier = stack.enter_context(closing(SqlFrontier(address, spider, ranking, clock)))
+            frontier.open(worker, egress, ttl)
+            return frontier
+
+        yield open_one

@@ -1,0 +1,356 @@
+"""What every engine promises, as `frontier/protocol.py` says it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from scrapy_adaptive.frontier.poller import Ranking
+from scrapy_adaptive.frontier.protocol import (
+    Again,
+    Done,
+    Held,
+    Lease,
+    Leased,
+    Result,
+    SessionLostError,
+    Visit,
+)
+from tests.frontier.conftest import Clock, Opened
+
+
+def page(host: str, n: int, priority: float = 0.0, delay: float = 0.0) -> Visit:
+    url = f"http://{host}/{n}"
+    return Visit(host, url, fingerprint=url.encode(), priority=priority, delay=delay)
+
+
+def urls(leased: Leased) -> list[str]:
+    return [visit.url for held in leased.held for visit in held.visits]
+
+
+def all_done(leased: Leased) -> list[Done]:
+    return [Done(held.lease, visit.id) for held in leased.held for visit in held.visits]
+
+
+def test_a_visit_is_given_once_and_done_once(opened: Opened) -> None:
+    frontier = opened()
+    frontier.turn([], [page("a", n) for n in range(3)], {})
+    leased = frontier.lease(1, 10)
+    assert urls(leased) == ["http://a/0", "http://a/1", "http://a/2"]
+    assert urls(frontier.lease(1, 10)) == []
+    frontier.turn(all_done(leased), [], {})
+    assert frontier.lease(1, 10).wait == math.inf
+    assert frontier.counts().finished == 3
+
+
+def test_two_visits_of_one_fingerprint_are_one(opened: Opened) -> None:
+    frontier = opened()
+    turn = frontier.turn([], [page("a", 1), page("a", 1), page("a", 2)], {})
+    assert (turn.added, turn.known) == (2, 1)
+    turn = frontier.turn([], [page("a", 2), Visit("a", "http://a/2")], {})
+    assert (turn.added, turn.known) == (1, 1)
+
+
+def test_a_call_that_is_repeated_changes_nothing(opened: Opened) -> None:
+    """A call that failed may have happened."""
+    frontier = opened()
+    frontier.turn([], [page("a", 1)], {})
+    (held,) = frontier.lease(1, 1).held
+    done = [Done(held.lease, held.visits[0].id)]
+    for _ in range(2):
+        frontier.turn(done, [page("b", 1)], {})
+    assert (frontier.counts().finished, frontier.counts().ready) == (1, 1)
+
+
+def test_the_highest_priority_comes_first_then_the_first_found(opened: Opened) -> None:
+    frontier = opened()
+    frontier.turn([], [page("a", n, priority=n % 2) for n in range(1, 5)], {})
+    found = urls(frontier.lease(1, 10))
+    assert [int(url[-1]) % 2 for url in found] == [1, 1, 0, 0]
+
+
+def test_a_discount_for_depth_spreads_the_work_over_hosts(opened: Opened) -> None:
+    """Each further visit of a host counts one less; what is held counts too."""
+    frontier = opened(ranking=Ranking(discount=1.0, age_share=0))
+    frontier.turn([], [page("a", n, priority=5) for n in range(9)], {})
+    frontier.turn([], [page("b", n, priority=3.5) for n in range(9)], {})
+    assert [url[7] for url in sorted(urls(frontier.lease(2, 4)))] == ["a", "a", "a", "b"]
+    assert [url[7] for url in sorted(urls(frontier.lease(2, 4)))] == ["a", "a", "b", "b"]
+
+
+def test_no_host_has_more_visits_out_than_its_most(opened: Opened) -> None:
+    frontier = opened(ranking=Ranking(per_host=3, age_share=0))
+    frontier.turn([], [page("a", n) for n in range(9)], {})
+    assert len(urls(frontier.lease(5, 100))) == 3
+    assert urls(frontier.lease(5, 100)) == []
+
+
+def test_one_of_sixteen_is_the_longest_due(opened: Opened, clock: Clock) -> None:
+    """So that nobody starves."""
+    frontier = opened(ranking=Ranking())
+    frontier.turn([], [page("low", 1, priority=-100)], {})
+    clock.now += 1
+    frontier.turn([], [page(f"h{n}", n) for n in range(40)], {})
+    assert "http://low/1" in urls(frontier.lease(100, 16))
+
+
+def test_what_is_not_due_is_not_given(opened: Opened, clock: Clock) -> None:
+    frontier = opened()
+    frontier.turn([], [page("a", 1, delay=30.0)], {})
+    assert frontier.lease(1, 1).wait == pytest.approx(30.0)
+    clock.now += 5
+    frontier.beat({})
+    clock.now += 5
+    frontier.beat({})
+    assert frontier.lease(1, 1).wait == pytest.approx(20.0)
+    for _ in range(4):
+        clock.now += 5
+        frontier.beat({})
+    assert urls(frontier.lease(1, 1)) == ["http://a/1"]
+
+
+def test_a_visit_that_is_to_come_again_sleeps_until_then(opened: Opened, clock: Clock) -> None:
+    frontier = opened()
+    frontier.turn([], [page("a", 1)], {})
+    (held,) = frontier.lease(1, 1).held
+    result = Result(200, etag='"x"', digest=b"d", item_count=2, period=5.0)
+    frontier.turn([Done(held.lease, held.visits[0].id, result, again_in=5.0)], [], {})
+    assert frontier.lease(1, 1).held == []
+    clock.now += 5.1
+    (held,) = frontier.lease(1, 1).held
+    assert held.visits[0].last == result
+    assert not held.is_new
+
+
+def test_a_host_is_in_one_hand(opened: Opened) -> None:
+    one, two = opened("one"), opened("two")
+    one.turn([], [page("a", n) for n in range(10)] + [page("b", 1)], {})
+    first = one.lease(1, 5)
+    assert {held.lease.host for held in first.held} == {"a"}
+    assert urls(two.lease(10, 100)) == ["http://b/1"]
+    assert two.lease(1, 1, only="a").held == []
+    assert [lease.host for lease in one.beat({}).wanted] == ["a"]
+
+
+def test_two_egresses_take_from_one_queue(opened: Opened) -> None:
+    """The lease is of a host and an egress."""
+    one, two = opened("one", egress="x"), opened("two", egress="y")
+    one.turn([], [page("a", n) for n in range(10)], {})
+    both = urls(one.lease(1, 5)) + urls(two.lease(1, 5))
+    assert len(set(both)) == 10
+
+
+def test_two_spiders_have_visits_of_their_own_and_one_lease_per_host(opened: Opened) -> None:
+    one, two = opened(spider="one"), opened(spider="two")
+    for each in (one, two):
+        each.turn([], [page("a", 1)], {})
+    (held,) = one.lease(1, 1).held
+    assert two.lease(1, 1).held == []
+    assert one.beat({}).wanted == [held.lease]
+    one.turn([Done(held.lease, held.visits[0].id)], [], {})
+    one.release(held.lease, {"rate": 1})
+    (other,) = two.lease(1, 1).held
+    assert (other.state, urls(two.lease(1, 1))) == ({"rate": 1}, [])
+
+
+def test_a_released_host_gives_its_visits_back_and_its_state_on(
+    opened: Opened, clock: Clock
+) -> None:
+    one, two = opened("one"), opened("two")
+    one.turn([], [page("a", n) for n in range(3)], {})
+    (held,) = one.lease(1, 2).held
+    one.release(held.lease, {"pause": 7})
+    clock.now += 2
+    (other,) = two.lease(1, 10).held
+    assert len(other.visits) == 3
+    assert (other.state, other.is_new) == ({"pause": 7}, True)
+    assert other.age == pytest.approx(2.0)
+    assert other.lease.generation != held.lease.generation
+
+
+def test_a_host_that_is_released_asleep_is_nobodys_until_then(opened: Opened, clock: Clock) -> None:
+    frontier = opened()
+    frontier.turn([], [page("a", 1)], {})
+    (held,) = frontier.lease(1, 1).held
+    frontier.release(held.lease, None, asleep=8.0)
+    assert frontier.lease(1, 1).wait == pytest.approx(8.0)
+    assert frontier.lease(1, 1, only="a").held == []
+    clock.now += 8.1
+    assert urls(frontier.lease(1, 1)) == ["http://a/1"]
+
+
+def test_the_hosts_of_the_dead_move_when_their_session_has_run_out(
+    opened: Opened, clock: Clock
+) -> None:
+    """With the state that the last heartbeat saved."""
+    one, two = opened("one", ttl=10), opened("two", ttl=100)
+    one.turn([], [page("a", n) for n in range(3)], {})
+    (held,) = one.lease(1, 2).held
+    one.beat({held.lease: {"rate": 3}})
+    clock.now += 9.9
+    two.beat({})
+    assert [visit.url for each in two.lease(5, 10).held for visit in each.visits] == []
+    clock.now += 0.2
+    two.beat({})
+    (other,) = two.lease(5, 10).held
+    assert (len(other.visits), other.state) == (3, {"rate": 3})
+    assert other.age == pytest.approx(10.1)
+
+
+def test_who_was_replaced_is_told_and_changes_nothing(opened: Opened, clock: Clock) -> None:
+    """What it found is accepted all the same."""
+    one, two = opened("one", ttl=10), opened("two", ttl=100)
+    one.turn([], [page("a", n) for n in range(3)], {})
+    (held,) = one.lease(1, 2).held
+    clock.now += 11
+    two.beat({})
+    (other,) = two.lease(5, 10).held
+    turn = one.turn([Done(held.lease, held.visits[0].id)], [page("b", 1)], {held.lease: 5})
+    assert turn.refills == {held.lease: None}
+    assert (turn.added, two.counts().leased, two.counts().finished) == (1, 3, 0)
+    with pytest.raises(SessionLostError):
+        one.beat({})
+    with pytest.raises(SessionLostError):
+        one.lease(1, 1)
+    one.release(held.lease, {"stale": True})
+    assert two.counts().leased == 3
+    two.release(other.lease, None)
+    assert two.lease(1, 1).held[0].state is None
+
+
+def test_generations_never_come_again(opened: Opened) -> None:
+    frontier = opened()
+    seen: set[int] = set()
+    for _ in range(3):
+        frontier.open("one", "shared", 10.0)
+        for _ in range(3):
+            (held,) = frontier.lease(1, 1, only="a").held
+            frontier.release(held.lease, None)
+            assert held.lease.generation not in seen
+            seen.add(held.lease.generation)
+
+
+def test_refills_are_the_next_of_the_host(opened: Opened) -> None:
+    frontier = opened()
+    frontier.turn([], [page("a", n) for n in range(5)], {})
+    (held,) = frontier.lease(1, 1).held
+    refills = frontier.turn([], [page("a", 9, priority=1)], {held.lease: 2}).refills
+    assert [visit.url for visit in refills[held.lease] or []] == ["http://a/9", "http://a/1"]
+
+
+def test_a_host_may_be_taken_without_visits(opened: Opened) -> None:
+    """For a robots.txt, an image, a redirect."""
+    one, two = opened("one"), opened("two")
+    (held,) = one.lease(0, 0, only="cdn").held
+    assert (held.lease.host, held.visits) == ("cdn", [])
+    assert two.lease(0, 0, only="cdn").held == []
+    one.release(held.lease, None)
+    assert two.lease(0, 0, only="cdn").held != []
+
+
+def test_what_was_not_sent_takes_part_in_the_next_poll(opened: Opened) -> None:
+    """In one transaction, so that a change of priorities replaces the running orders."""
+    frontier = opened()
+    frontier.turn([], [page("a", n) for n in range(4)], {})
+    (held,) = frontier.lease(1, 2).held
+    frontier.turn([], [page("b", n, priority=9) for n in range(2)], {})
+    back = {held.lease: [visit.id for visit in held.visits[1:]]}
+    assert urls(frontier.lease(5, 2, back=back)) == ["http://b/0", "http://b/1"]
+    assert frontier.counts().leased == 3
+
+
+def test_after_a_call_that_failed_what_is_not_known_is_free(opened: Opened) -> None:
+    frontier = opened()
+    frontier.turn([], [page(host, n) for host in "ab" for n in range(3)], {})
+    held: dict[str, Held] = {each.lease.host: each for each in frontier.lease(2, 4).held}
+    kept = {held["a"].lease: [held["a"].visits[0].id]}
+    frontier.settle(kept)
+    assert frontier.counts().leased == 1
+    assert frontier.beat({}).held == 1
+    assert len(urls(frontier.lease(2, 10))) == 5
+
+
+def test_a_run_begins_where_nothing_is_left_and_nobody_visits(opened: Opened) -> None:
+    frontier, two = opened("one"), opened("two")
+    assert not two.open("two", "shared", 10.0)  # the first one's session lives
+    frontier.turn([], [page("a", 1)], {})
+    assert not frontier.open("one", "shared", 10.0)
+    leased = frontier.lease(1, 1)
+    frontier.turn(all_done(leased), [], {})
+    assert not frontier.open("one", "shared", 10.0)
+    two.close()
+    assert frontier.open("one", "shared", 10.0)
+
+
+def again(n: int, rule: Again) -> Visit:
+    return Visit("a", f"http://a/{n}", fingerprint=b"%d" % n, again=rule)
+
+
+def test_what_is_known_is_visited_again_in_a_new_run_only(opened: Opened) -> None:
+    """Of those that may be visited again; some unless they gave items."""
+    frontier = opened()
+    known = [again(n, rule) for n, rule in enumerate(Again)] + [again(3, Again.UNLESS_IT_GAVE)]
+    frontier.turn([], known, {})
+    (held,) = frontier.lease(1, 10).held
+    assert len(held.visits) == 4
+    gave = Result(200, item_count=1)
+    frontier.turn(
+        [
+            Done(held.lease, each.id, gave if n < 3 else Result(200))
+            for n, each in enumerate(held.visits)
+        ],
+        known,
+        {},
+    )
+    assert frontier.counts().ready == 0
+    frontier.close()
+    frontier.open("one", "shared", 10.0)
+    frontier.turn([], known, {})
+    frontier.turn([], known, {})
+    assert sorted(urls(frontier.lease(1, 10))) == ["http://a/2", "http://a/3"]
+
+
+def test_all_counts_are_told(opened: Opened) -> None:
+    frontier = opened()
+    frontier.turn([], [page("a", 1), page("b", 2), page("b", 3), page("c", 4, delay=9)], {})
+    (held,) = frontier.lease(1, 1, only=None).held
+    frontier.turn([Done(held.lease, held.visits[0].id, Result(error="timeout"))], [], {})
+    counts = frontier.counts()
+    assert (counts.ready, counts.asleep, counts.failed, counts.hosts) == (2, 1, 1, 3)
+
+
+def test_the_spiders_own_state_is_kept(opened: Opened) -> None:
+    frontier = opened()
+    assert frontier.load_spider() is None
+    frontier.save_spider('{"page": 3}')
+    assert opened().load_spider() == '{"page": 3}'
+
+
+def test_a_spider_is_cleared_alone(opened: Opened) -> None:
+    one, two = opened(spider="one"), opened(spider="two")
+    for each in (one, two):
+        each.turn([], [page("a", 1)], {})
+    one.clear()
+    assert (one.counts().ready, two.counts().ready) == (0, 1)
+    assert one.lease(1, 1).held == []
+
+
+def test_who_wants_more_is_given_of_what_others_hold_beyond_their_share(opened: Opened) -> None:
+    one, two = opened("one"), opened("two")
+    one.turn([], [page(f"h{n}", n) for n in range(6)], {})
+    one.lease(10, 10)
+    assert one.beat({}).wanted == []
+    two.beat({}, hungry=True)
+    assert len(one.beat({}).wanted) == 3
+
+
+def test_a_lease_is_told_apart_by_its_generation(opened: Opened) -> None:
+    """What is said of another's, or of an older one's, changes nothing."""
+    frontier = opened()
+    frontier.turn([], [page("a", 1)], {})
+    (held,) = frontier.lease(1, 1).held
+    old = Lease("a", held.lease.generation - 1)
+    frontier.turn([Done(old, held.visits[0].id)], [], {})
+    frontier.release(old, {"x": 1})
+    assert frontier.counts().leased == 1
