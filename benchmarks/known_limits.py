@@ -157,7 +157,12 @@ def main() -> int:
     for case in CASES:
         if not case.server.startswith(given.only):
             continue
-        arms = ([], case.rules, scaled(case.rules, 2.0), scaled(case.rules, 0.5))
+        arms: tuple[list[Rule], ...] = (
+            [],
+            case.rules,
+            scaled(case.rules, 2.0),
+            scaled(case.rules, 0.5),
+        )
         found = [worst(case.server, rules, given.seeds, given.minutes) for rules in arms]
         lines.append(f"{case.server:26}" + "   ".join(map(cell, found)))
         print(lines[-1], flush=True)

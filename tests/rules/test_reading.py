@@ -122,7 +122,7 @@ def test_ten_thousand_rows_of_chance_are_read_or_named(tmp_path: Path) -> None:
             names = ", ".join(["id", *chosen])
             marks = ", ".join("?" * (len(chosen) + 1))
             values = [number, *(chance.choice(plain) for _ in chosen)]
-            raw.execute(f"INSERT OR IGNORE INTO adaptive_rules ({names}) VALUES ({marks})", values)  # type: ignore[attr-defined]
+            raw.execute(f"INSERT OR IGNORE INTO adaptive_rules ({names}) VALUES ({marks})", values)
     reading = table.read()
     assert reading is not None
     assert len(reading.rules) > 1000
