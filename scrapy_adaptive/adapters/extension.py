@@ -145,9 +145,10 @@ class AdaptiveThrottle:
         )
 
     def _make_frontier(self) -> FrontierCrawl | None:
-        """What brings the crawl's requests from a frontier; None where there is none."""
+        """What brings the crawl's requests from a frontier; None where there is none, and at a
+        prompt, whose user asks for one page."""
         settings = self._settings
-        if settings.frontier is None:
+        if settings.frontier is None or is_interactive():
             return None
         from .frontier.composing import make_frontier
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.project import ADDON, Project
-from tests.servers.origin import Origin, Visit, refusal
+from tests.servers.origin import Answer, Origin, Visit, refusal
 
 SILENCE = 40
 """Seconds that the site asks for: what waits for them is caught by the bound."""
@@ -83,3 +83,14 @@ def test_a_second_fetch_in_a_shell_of_a_host_that_refused_the_first_ends_soon(
     assert time.monotonic() - started_at < BOUND
     assert "paused for" in done.stdout
     assert [hit.path for hit in site.hits()] == ["/first"]
+
+
+def test_a_prompt_leaves_the_frontier_alone(origin: Callable[..., Origin], tmp_path: Path) -> None:
+    """Its user asks for one page, and has nothing else fetched."""
+    site = origin(lambda visit: Answer())
+    address = f'ADAPTIVE_FRONTIER = "sqlite:///{tmp_path}/crawl.db"'
+    project = Project.make(tmp_path / "project", site.url, ADDON, address)
+    done = project.scrapy("fetch", f"{site.url}/page")
+    assert done.returncode == 0
+    assert [hit.path for hit in site.hits()] == ["/page"]
+    assert not (tmp_path / "crawl.db").exists()

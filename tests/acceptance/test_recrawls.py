@@ -304,3 +304,23 @@ def test_what_cannot_be_is_refused_in_one_line(
     assert name in lines[0]
     assert "secret" not in lines[0]
     assert done.items == []
+
+
+class CountingSpider(BooksSpider):
+    """Counts its runs in its state."""
+
+    name = "counting"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        state: dict[str, int] = self.state  # type: ignore[attr-defined]
+        state["runs"] = state.get("runs", 0) + 1
+        yield {"runs": state["runs"]}
+
+
+def test_the_spiders_state_is_kept_as_json(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    site = origin(lambda visit: Answer())
+    arguments = {"url": site.url, "count": 1}
+    runs = [crawl(CountingSpider, settings(tmp_path), arguments=arguments).items for _ in range(2)]
+    assert runs == [[{"runs": 1}], [{"runs": 2}]]

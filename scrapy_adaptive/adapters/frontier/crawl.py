@@ -153,7 +153,10 @@ class FrontierCrawl(Owner):
         spider = self._crawler.spider
         self._state = self._frontier.load_spider()
         assert spider is not None
-        kept = json.loads(self._state) if self._state else {}
+        try:
+            kept = json.loads(self._state or "{}")
+        except ValueError:  # somebody else has written it
+            kept = {}
         spider.state = kept  # type: ignore[attr-defined]
 
     async def seed(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from scrapy.exceptions import NotConfigured
+
 from scrapy_adaptive.adapters.extension import AdaptiveThrottle
 
 from .visits import part_of
@@ -26,9 +28,14 @@ class FrontierMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Join the extension of this crawl."""
+        """Join the extension of this crawl.
+
+        Raises:
+            NotConfigured: it has no frontier.
+        """
         crawl = AdaptiveThrottle.of(crawler, cls.__name__).frontier
-        assert crawl is not None
+        if crawl is None:
+            raise NotConfigured
         return cls(crawl)
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
