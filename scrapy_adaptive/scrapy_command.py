@@ -32,8 +32,8 @@ class Command(ScrapyCommand):
         return (
             f"{self.short_desc()}. 'simulate' crawls a model of a server, 'report' makes a page of "
             "a journal, 'watch' shows a crawl that runs, 'why' says what holds a site back, "
-            "'rules' is for known limits, 'frontier' looks into the database of a crawl's requests; "
-            "each has a -h of its own. 'python -m scrapy_adaptive' is the same command."
+            "'rules' is for known limits, 'frontier' for the database of a crawl's requests. "
+            "Each has a -h of its own. 'python -m scrapy_adaptive' is the same command."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
