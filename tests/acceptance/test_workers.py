@@ -78,7 +78,10 @@ def test_four_workers_share_hosts_and_the_dead_ones_hosts_move(
     site = Site(PAGES, HOSTS)
     server = origin(site.answer, addresses=site.addresses)
     address = postgres.database()
-    workers = [start(crawl, f"w{n}", address, tmp_path, site, server.port) for n in range(4)]
+    workers = [
+        start(crawl, f"w{n}", address, tmp_path, site, server.port, ADAPTIVE_FRONTIER_LEASE=10)
+        for n in range(4)
+    ]
     workers[0].until(lambda: len(server.hits()) > PAGES // 3)
     workers[0].kill()
     for each in workers[1:]:
