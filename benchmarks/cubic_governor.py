@@ -42,6 +42,7 @@ class CubicGovernor:
     """Answers what a simulated crawl asks of a governor."""
 
     kinds: Mapping[str, Mapping[str, str]] = {}
+    known = None
 
     def __init__(self, places: float) -> None:
         self._places = max(1.0, places)

@@ -32,7 +32,7 @@ RULES = {
 """Words of a rule, and MB that its meters may take."""
 
 SLOWER = 2.0
-TAKES = 300_000
+TAKES = 200_000
 OVERLOAD = 5.0
 
 

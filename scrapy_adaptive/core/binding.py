@@ -15,7 +15,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from .facts import Reason
-from .limits.known import DELAY as DELAY_RULE
+from .limits import known as known_limits
 
 if TYPE_CHECKING:
     from .facts import Hold
@@ -102,7 +102,7 @@ def _of_rule(governor: Governor, key: str, hold: Hold | None, now: float) -> Bin
     if known is None or held is None or (hold is not None and hold.until >= held.until):
         return None
     rule = known.rule_of(held.meter)
-    if rule is None or rule.id == DELAY_RULE:
+    if rule is None or rule.id == known_limits.DELAY:
         return None if rule is None else Binding(DELAY, 1.0 / rule.rate)
     return Binding(rule.label, held.until - now if held.until < math.inf else 0.0)
 

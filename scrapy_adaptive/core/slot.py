@@ -358,13 +358,14 @@ class Slot:
         """
         self.expected_rate = rate
         self.pace.lift_floor(lifted=rate > 0.0)
+        if self.is_new and rate:  # not the user's delay, which it replaces
+            start = min(self.limits.start_delay, 1.0 / rate or self.limits.start_delay)
+            self.pace.latency_delay = min(self.pace.latency_delay, start)
         learned = self.ceiling.learned
         is_known = self.refused_count or (learned is not None and learned.refused_rate < NEVER)
         if is_known or not self.ceiling.rate < rate * HEADROOM < NEVER:
             return
         self.ceiling.recall(Learned(rate * HEADROOM))
-        if self.is_new:
-            self.pace.latency_delay = min(self.pace.latency_delay, 1.0 / rate)
 
     def resume_pause(self, now: float, wait: float) -> None:
         """The site had asked an earlier run for a silence that is not over for `wait` seconds."""

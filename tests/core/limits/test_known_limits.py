@@ -1,0 +1,164 @@
+"""Which rules a request comes under, what it is counted under, and what holds it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from scrapy_adaptive.core.binding import binding
+from scrapy_adaptive.core.facts import Hold, Permit, Reason
+from scrapy_adaptive.core.limits.book import Book
+from scrapy_adaptive.core.limits.known import KnownLimits
+from scrapy_adaptive.core.limits.rule import Identity, Rule
+from scrapy_adaptive.core.slot_config import Limits
+from tests.core.virtual import Virtual
+
+ALICE = Identity("account", "alice")
+ANYONE = Identity("account", "*")
+
+
+def rule(number: int, **words: object) -> Rule:
+    """A rule that says one request a second, but for these words."""
+    return Rule(id=str(number), **{"rate": 1.0, **words})  # type: ignore[arg-type]
+
+
+RULES = (
+    rule(1),
+    rule(2, host="*.example.com"),
+    rule(3, host="api.example.com"),
+    rule(4, host="api.example.com", uri="/search/*"),
+    rule(5, host="api.example.com", uri="/search/#"),
+    rule(6, host="api.example.com", uri="/search/#", identity=ANYONE),
+    rule(7, host="api.example.com", uri="/search/#", identity=ALICE),
+    rule(8, name="other", host="*"),
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "kind", "identities", "matching"),
+    [
+        ("elsewhere.org", "/", {}, "1 8"),
+        ("www.example.com", "/", {}, "2 8"),
+        ("api.example.com", "/", {}, "3 8"),
+        ("api.example.com", "/search/new", {}, "4 8"),
+        ("api.example.com", "/search/#", {}, "5 8"),
+        ("api.example.com", "/search/#", {"account": "bob"}, "6 8"),
+        ("api.example.com", "/search/#", {"account": "alice"}, "7 8"),
+        ("www.example.com", "/search/#", {"account": "alice"}, "2 8"),
+    ],
+)
+def test_the_most_specific_of_each_name_counts(
+    host: str, kind: str, identities: dict[str, str], matching: str
+) -> None:
+    found = Book(RULES).match(host, kind, identities)
+    assert " ".join(each.id for each in found) == matching
+
+
+def test_of_one_name_those_of_the_table_come_first() -> None:
+    """However specific the other is."""
+    book = Book([rule(1, host="a.org"), rule(2, is_stored=True)])
+    assert [each.id for each in book.match("a.org", "/", {})] == ["2"]
+
+
+def test_of_two_that_say_the_same_the_lower_id_counts() -> None:
+    book = Book([rule(1), rule(2, rate=9.0)])
+    assert [(tie.counts.id, tie.idle.id) for tie in book.ties] == [("1", "2")]
+    assert [each.id for each in book.match("a.org", "/", {})] == ["1"]
+
+
+def virtual(*rules: Rule, **limits: float) -> Virtual:
+    """A governor with these rules."""
+    crawl = Virtual(Limits(start_delay=0.01, **limits))  # type: ignore[arg-type]
+    governor = crawl.governor
+    governor.known = KnownLimits(Book(rules), delay_of=lambda slot: governor.limits_of(slot).floor)
+    return crawl
+
+
+def leaf(crawl: Virtual, kind: str = "/", **identities: str) -> str:
+    """The leaf of such a request."""
+    assert crawl.governor.known is not None
+    return crawl.governor.known.leaf_key("a", "a", kind, identities)
+
+
+def test_a_spent_meter_is_what_binds_and_its_rule_is_named() -> None:
+    """By the journal's reason."""
+    crawl = virtual(rule(17, name="week", rate=math.inf, interval=30.0))
+    key = leaf(crawl)
+    permit = crawl.governor.take(key, crawl.now)
+    assert isinstance(permit, Permit)
+    crawl.accept(permit)
+    crawl.wait(1.0)
+    hold = crawl.governor.reserve(key, crawl.now)
+    assert hold is not None
+    assert (hold.reason, hold.until) == (Reason.RULE, 30.0)
+    bound = binding(crawl.governor, "a", crawl.now)
+    assert bound is not None
+    assert bound == ("rule 17 (week)", 29.0)
+
+
+def test_identities_are_counted_apart_and_shared_rules_together() -> None:
+    crawl = virtual(rule(1, identity=ANYONE), rule(2, name="all", shared=True, concurrency=2))
+    alice, bob = leaf(crawl, account="alice"), leaf(crawl, account="bob")
+    assert len({alice, bob, leaf(crawl)}) == 3
+    assert isinstance(crawl.governor.take(alice, 0.0), Permit)
+    assert isinstance(crawl.governor.take(alice, 0.5), Hold)
+
+
+def test_a_rules_pace_replaces_the_delay_of_what_it_matches_and_of_nothing_else() -> None:
+    """What no rule paces keeps DOWNLOAD_DELAY, by a meter of its own."""
+    crawl = virtual(rule(1, uri="/api", rate=10.0), floor=5.0)
+    api = leaf(crawl, "/api")
+    for at in (0.0, 0.2, 0.4):
+        crawl.now = at
+        permit = crawl.governor.take(api, at)
+        assert isinstance(permit, Permit), permit
+        crawl.accept(permit)
+    other = leaf(crawl, "/other")
+    crawl.now = 1.0
+    permit = crawl.governor.take(other, 1.0)
+    assert isinstance(permit, Permit)
+    crawl.accept(permit)
+    crawl.now = 3.0
+    hold = crawl.governor.take(other, 3.0)
+    assert isinstance(hold, Hold)
+    assert hold.until == pytest.approx(6.0)
+
+
+def test_a_new_book_holds_at_once_and_forgets_no_hit() -> None:
+    slow, fast = rule(1, rate=math.inf, interval=100.0), rule(1, rate=math.inf, interval=10.0)
+    crawl = virtual(slow)
+    permit = crawl.governor.take(leaf(crawl), 0.0)
+    assert isinstance(permit, Permit)
+    crawl.accept(permit)
+    crawl.governor.on_book(Book([fast]))
+    crawl.now = 5.0
+    hold = crawl.governor.ready_at(leaf(crawl), 5.0)
+    assert hold is not None
+    assert hold.until == 10.0
+
+
+def test_a_long_wait_parks_its_leaf_and_a_paused_rule_does_not() -> None:
+    crawl = virtual(
+        rule(1, uri="/api", rate=math.inf, max_hits=1, window=86_400.0),
+        rule(2, uri="/admin", rate=math.inf, paused=True),
+    )
+    api = leaf(crawl, "/api")
+    permit = crawl.governor.take(api, 0.0)
+    assert isinstance(permit, Permit)
+    crawl.accept(permit)
+    assert crawl.governor.is_parked(api, 1.0)
+    assert not crawl.governor.is_parked(leaf(crawl, "/admin"), 1.0)
+    assert not crawl.governor.is_parked(leaf(crawl, "/"), 1.0)
+
+
+def test_a_dry_run_holds_nobody_and_counts() -> None:
+    crawl = virtual(rule(1, rate=0.01, dry_run=True))
+    for at in (0.0, 1.0, 2.0):
+        crawl.now = at
+        permit = crawl.governor.take(leaf(crawl), at)
+        assert isinstance(permit, Permit), permit
+        crawl.accept(permit)
+    known = crawl.governor.known
+    assert known is not None
+    assert (known.uses["1"].sent, known.uses["1"].would_hold) == (3, 2)
