@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,12 +81,15 @@ def pages(site: Origin, count: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> RuleTable:
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RuleTable]:
     """An empty table of rules, in a database of its own."""
-    if request.param == "sqlite":
-        return made(f"sqlite:///{tmp_path}/rules.db")
-    postgres: Postgres = request.getfixturevalue("postgres")
-    return made(postgres.database())
+    url = f"sqlite:///{tmp_path}/rules.db"
+    if request.param != "sqlite":
+        postgres: Postgres = request.getfixturevalue("postgres")
+        url = postgres.database()
+    table = made(url)
+    yield table
+    table.engine.dispose()
 
 
 def made(url: str) -> RuleTable:

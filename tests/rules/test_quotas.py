@@ -41,13 +41,14 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def table(url: str) -> RuleTable:
+def table(url: str) -> Iterator[RuleTable]:
     """Its tables, with one quota."""
     table = RuleTable(url)
     table.create()
     with table.engine.begin() as connection:
         connection.execute(sa.insert(RULES).values(id=1, max_hits=MOST, window_seconds=WINDOW))
-    return table
+    yield table
+    table.engine.dispose()
 
 
 @pytest.fixture
