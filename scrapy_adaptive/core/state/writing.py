@@ -1,0 +1,104 @@
+"""Writes what an object has learned as JSON.
+
+Laws
+----
+* What is as in a new object is not written.
+* An instant is written as its age: seconds ago, below 0 where it is still to come. The clock of one
+  process means nothing to another.
+* JSON knows no infinity: it is written as a word.
+
+>>> from dataclasses import dataclass
+>>> from scrapy_adaptive.core.state.fields import Instant
+>>> @dataclass
+... class Wait:
+...     until: Instant = 0.0
+...     tries: int = 0
+>>> written(Wait(until=160.0, tries=2), Wait(), now=100.0)
+{'until': -60.0, 'tries': 2}
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import Any
+
+from .fields import Kind, Mark, fields_of, is_changed_in_place, new
+
+DIGITS = 12
+"""Significant digits of a number that is written."""
+
+ANY = Kind(None)
+
+
+def written(
+    thing: object, fresh: object | None, now: float, *, with_spare: bool = True
+) -> dict[str, Any]:
+    """What a thing has that a new one has not.
+
+    Args:
+        fresh: a new one; None to write all of it.
+        now: monotonic seconds.
+        with_spare: write what may be left out too.
+    """
+    found: dict[str, Any] = {}
+    for name, kind in fields_of(type(thing)).items():
+        if Mark.SPARE in kind.marks and not with_spare:
+            continue
+        value, was = getattr(thing, name), getattr(fresh, name, _MISSING)
+        if value is was:
+            continue
+        if type(value) is type(was) and is_changed_in_place(type(value)):
+            inner = written(value, was, now, with_spare=with_spare)
+            if inner:
+                found[name] = inner
+        elif was is _MISSING or value != was:
+            found[name] = _json(value, kind, now)
+    return found
+
+
+_MISSING = object()
+
+
+def _json(value: Any, kind: Kind, now: float) -> Any:
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return _number(now - value if kind.is_instant else value)
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (dict, list, tuple)):
+        return _collection(value, kind, now)
+    return written(value, new(type(value)), now)
+
+
+def _collection(value: Any, kind: Kind, now: float) -> list[Any]:
+    if hasattr(value, "_fields"):
+        kinds = list(fields_of(type(value)).values())
+        return [_json(each, inner, now) for each, inner in zip(value, kinds, strict=True)]
+    kinds = _members(kind)
+    if isinstance(value, dict):
+        key, inner = kinds
+        pairs = list(value.items())[_begin(kind) :]
+        return [[_json(each, key, now), _json(it, inner, now)] for each, it in pairs]
+    if isinstance(value, tuple) and kinds[-1].hint is not Ellipsis:
+        return [_json(each, inner, now) for each, inner in zip(value, kinds, strict=True)]
+    return [_json(each, kinds[0], now) for each in value[_begin(kind) :]]
+
+
+def _members(kind: Kind) -> list[Kind]:
+    """The kinds of what a collection holds, or the collection of a union."""
+    inner = kind.inner
+    if type(None) in [each.hint for each in inner]:
+        return next(each for each in inner if each.hint is not type(None)).inner
+    return inner
+
+
+def _begin(kind: Kind) -> int:
+    return 0 if kind.most is None else -kind.most
+
+
+def _number(value: float) -> float | str:
+    return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else str(value)
