@@ -15,7 +15,8 @@ Formula, 1961.
 from __future__ import annotations
 
 import math
-from collections import deque
+
+from scrapy_adaptive.core.state.fields import Amount, Instant, Seconds
 
 SLOW = 1.5
 """Latency, as a multiple of the base, above which a queue is suspected."""
@@ -40,6 +41,9 @@ STAYED = 0.9
 """Share of a slow mean latency that is left when it was no queue."""
 
 
+_NEVER = (-math.inf, -math.inf, -math.inf)
+
+
 class Slowness:
     """The limit on what is in flight that latency teaches; infinity while the site is not slow.
 
@@ -49,7 +53,8 @@ class Slowness:
     """
 
     __slots__ = (
-        "_answers",
+        "_answered",
+        "_answered_at",
         "_count",
         "_deviation",
         "_is_growing",
@@ -59,6 +64,17 @@ class Slowness:
         "limit",
         "mean",
     )
+
+    limit: Amount
+    mean: Seconds
+    base: Amount
+    _is_growing: bool
+    _deviation: Seconds
+    _count: int
+    _set_at: Instant
+    _slow: Seconds
+    _answered: tuple[int, int]
+    _answered_at: tuple[Instant, Instant, Instant]
 
     def __init__(self, starts_at: float = math.inf) -> None:
         self.limit = starts_at
@@ -70,11 +86,14 @@ class Slowness:
         self._set_at = -math.inf
         self._slow = 0.0
         """The mean latency that made the limit, until it is known whether it was a queue."""
-        self._answers: deque[float] = deque(maxlen=2 * ROUND)
+        self._answered = (0, 0)
+        """Answers since the latest two instants but the last."""
+        self._answered_at = _NEVER
+        """When their counting began, the earlier first, and when the last answer came."""
 
     def on_latency(self, now: float, sent_at: float, seconds: float, level: int) -> None:
         """A request sent as the `level`-th in flight was answered after so many seconds."""
-        self._answers.append(now)
+        self._on_answered(now)
         if sent_at < self._set_at:
             return
         self._count += 1
@@ -107,11 +126,21 @@ class Slowness:
             elif queued < FEWEST:
                 self._set(now, self.limit + 1.0)
 
+    def _on_answered(self, now: float) -> None:
+        """Count it: answers are looked at in rounds, of which the last two are remembered."""
+        (before, count), (before_at, at, last_at) = self._answered, self._answered_at
+        if last_at == -math.inf:
+            self._answered_at = (now, now, now)
+        elif count < ROUND:
+            self._answered, self._answered_at = (before, count + 1), (before_at, at, now)
+        else:
+            self._answered, self._answered_at = (count, 1), (at, last_at, now)
+
     @property
     def _rate(self) -> float:
         """Answers a second, of the latest ones."""
-        span = self._answers[-1] - self._answers[0]
-        return (len(self._answers) - 1) / span if span > 0.0 else math.inf
+        begin, _, end = self._answered_at
+        return sum(self._answered) / (end - begin) if end > begin else math.inf
 
     def _set(self, now: float, limit: float) -> None:
         self.limit = max(1.0, limit)

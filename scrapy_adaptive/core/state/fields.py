@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 from typing import (
     Annotated,
     Any,
@@ -103,9 +102,18 @@ def kind_of(hint: Any) -> Kind:
     return Kind(hint)
 
 
-@lru_cache(maxsize=None)
 def fields_of(cls: type) -> dict[str, Kind]:
     """The declared fields of a class; none where it declares nothing."""
+    found = _FIELDS.get(cls)
+    if found is None:
+        found = _FIELDS[cls] = _declared(cls)
+    return found
+
+
+_FIELDS: dict[type, dict[str, Kind]] = {}
+
+
+def _declared(cls: type) -> dict[str, Kind]:
     if cls.__module__ == "builtins" or issubclass(cls, Enum):
         return {}
     hints = get_type_hints(cls, include_extras=True)
@@ -117,7 +125,6 @@ def fields_of(cls: type) -> dict[str, Kind]:
     }
 
 
-@lru_cache(maxsize=None)
 def is_changed_in_place(cls: type) -> bool:
     """Whether things of this class have declared fields that change."""
     parameters = getattr(cls, "__dataclass_params__", None)

@@ -3,6 +3,7 @@
 Laws
 ----
 * Nothing is believed before it is checked: its type, that it is a number, its range.
+* A thing that has to look after itself once it was read does so in `after_reading(names)`.
 * A wait that no site may ask for is bounded, and named in `Clock.doubts`.
 
 >>> from dataclasses import dataclass
@@ -75,9 +76,9 @@ def read_into(thing: object, data: object, clock: Clock) -> None:
         else:
             made = _read(value, kinds[name], clock, where)
         setattr(thing, name, made)
-    check = getattr(thing, "check", None)
-    if check is not None:
-        check()
+    after_reading = getattr(thing, "after_reading", None)
+    if after_reading is not None:
+        after_reading(data.keys())
 
 
 def _read(data: Any, kind: Kind, clock: Clock, where: str) -> Any:
@@ -207,6 +208,11 @@ def _page(data: Any, kind: Kind, clock: Clock, where: str) -> Hashable:
     return data
 
 
+def _null(data: Any, kind: Kind, clock: Clock, where: str) -> None:
+    if data is not None:
+        raise ValueError(f"{where} is {data!r}, not null")
+
+
 _Reader: TypeAlias = Callable[[Any, Kind, Clock, str], Any]
 
 _READERS: dict[Any, _Reader] = {
@@ -215,4 +221,5 @@ _READERS: dict[Any, _Reader] = {
     bool: _bool,
     str: _str,
     Hashable: _page,
+    type(None): _null,
 }
