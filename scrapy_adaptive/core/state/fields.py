@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
+from types import UnionType
 from typing import (
     Annotated,
     Any,
     ClassVar,
     NamedTuple,
     TypeAlias,
+    Union,
     get_args,
     get_origin,
     get_type_hints,
@@ -87,6 +89,19 @@ class Kind(NamedTuple):
     def most(self) -> int | None:
         """How many of a collection travel; None for all."""
         return next((mark.most for mark in self.marks if isinstance(mark, Latest)), None)
+
+    @property
+    def is_union(self) -> bool:
+        """Whether it may hold nothing, too."""
+        return get_origin(self.hint) in (Union, UnionType)
+
+    @property
+    def member(self) -> Kind:
+        """What it holds where it does not hold nothing."""
+        if not self.is_union:
+            return self
+        member = next(each for each in self.inner if each.hint is not type(None))
+        return Kind(member.hint, self.marks + member.marks)
 
     @property
     def inner(self) -> list[Kind]:

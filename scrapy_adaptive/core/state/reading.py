@@ -6,30 +6,24 @@ Laws
 * A thing that has to look after itself once it was read does so in `after_reading(names)`.
 * A wait that no site may ask for is bounded, and named in `Clock.doubts`.
 
->>> from dataclasses import dataclass
->>> from scrapy_adaptive.core.state.fields import Instant
->>> @dataclass
-... class Wait:
-...     until: Instant = 0.0
-...     tries: int = 0
->>> wait = Wait()
->>> read_into(wait, {"until": -60.0, "tries": 2}, Clock(now=5.0, at=5.0))
->>> wait
-Wait(until=65.0, tries=2)
->>> read_into(Wait(), {"tries": -1}, Clock(now=5.0, at=5.0))
+>>> from scrapy_adaptive.core.pacing.quota import Quotas
+>>> quotas = Quotas()
+>>> read_into(quotas, {"until": -50.0, "wait": 60.0}, Clock(now=5.0, at=5.0))
+>>> quotas.until, quotas.wait
+(55.0, 60.0)
+>>> read_into(quotas, {"wait": -1.0}, Clock(now=5.0, at=5.0))
 Traceback (most recent call last):
-ValueError: Wait.tries is -1, not a count
+ValueError: Quotas.wait is -1.0: out of range
 """
 
 from __future__ import annotations
 
 import math
-import types
 from collections.abc import Callable, Hashable
 from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeAlias, Union, get_origin
+from typing import Any, TypeAlias, get_origin
 
 from scrapy_adaptive.core.headers.values import MAX_WAIT
 
@@ -83,7 +77,7 @@ def read_into(thing: object, data: object, clock: Clock) -> None:
 
 def _read(data: Any, kind: Kind, clock: Clock, where: str) -> Any:
     origin = get_origin(kind.hint)
-    if origin in (Union, types.UnionType):
+    if kind.is_union:
         return _union(data, kind, clock, where)
     if origin is not None:
         return _collection(data, kind, clock, where)
@@ -96,11 +90,9 @@ def _read(data: Any, kind: Kind, clock: Clock, where: str) -> Any:
 
 
 def _union(data: Any, kind: Kind, clock: Clock, where: str) -> Any:
-    inner = kind.inner
-    if data is None and any(each.hint is type(None) for each in inner):
+    if data is None and type(None) in [each.hint for each in kind.inner]:
         return None
-    member = next(each for each in inner if each.hint is not type(None))
-    return _read(data, Kind(member.hint, kind.marks + member.marks), clock, where)
+    return _read(data, kind.member, clock, where)
 
 
 def _collection(data: Any, kind: Kind, clock: Clock, where: str) -> Any:

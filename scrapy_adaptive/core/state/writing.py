@@ -7,19 +7,17 @@ Laws
   process means nothing to another.
 * JSON knows no infinity: it is written as a word.
 
->>> from dataclasses import dataclass
->>> from scrapy_adaptive.core.state.fields import Instant
->>> @dataclass
-... class Wait:
-...     until: Instant = 0.0
-...     tries: int = 0
->>> written(Wait(until=160.0, tries=2), Wait(), now=100.0)
-{'until': -60.0, 'tries': 2}
+>>> from scrapy_adaptive.core.pacing.quota import Quota, Quotas
+>>> quotas = Quotas()
+>>> quotas.on_told(100.0, [Quota(remaining=0, reset=60.0)], sent_since=0)
+>>> written(quotas, Quotas(), now=110.0)
+{'until': -50.0, 'wait': 60.0, 'delay': 59.0}
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable
 from enum import Enum
 from typing import Any
 
@@ -69,6 +67,8 @@ def _json(value: Any, kind: Kind, now: float) -> Any:
         return {"hex": value.hex()}
     if isinstance(value, Enum):
         return value.value
+    if kind.hint is Hashable:
+        return repr(value)  # a page of a kind that no crawler has
     if isinstance(value, (dict, list, tuple)):
         return _collection(value, kind, now)
     return written(value, new(type(value)), now)
@@ -78,7 +78,8 @@ def _collection(value: Any, kind: Kind, now: float) -> list[Any]:
     if hasattr(value, "_fields"):
         kinds = list(fields_of(type(value)).values())
         return [_json(each, inner, now) for each, inner in zip(value, kinds, strict=True)]
-    kinds = _members(kind)
+    kind = kind.member
+    kinds = kind.inner
     if isinstance(value, dict):
         key, inner = kinds
         pairs = list(value.items())[_begin(kind) :]
@@ -86,14 +87,6 @@ def _collection(value: Any, kind: Kind, now: float) -> list[Any]:
     if isinstance(value, tuple) and kinds[-1].hint is not Ellipsis:
         return [_json(each, inner, now) for each, inner in zip(value, kinds, strict=True)]
     return [_json(each, kinds[0], now) for each in value[_begin(kind) :]]
-
-
-def _members(kind: Kind) -> list[Kind]:
-    """The kinds of what a collection holds, or the collection of a union."""
-    inner = kind.inner
-    if type(None) in [each.hint for each in inner]:
-        return next(each for each in inner if each.hint is not type(None)).inner
-    return inner
 
 
 def _begin(kind: Kind) -> int:
