@@ -147,11 +147,11 @@ class Slots:
             if tried.silent_until > now:
                 self._slots[key].resume_pause(now, tried.silent_until - now)
             return doubts
-        if "learned" in kept and age <= STALE_AFTER:
+        if ("learned" in kept or "whole" in kept) and age <= STALE_AFTER:
             self.families.recall(key)
             bare = {name: value for name, value in kept.items() if name != "age"}
             self._forgotten.keep(key, bare, now - age)
-        self._keep_silent(tried, now)
+        self._keep_silent(tried, tried.silent_until, now)
         return doubts
 
     def _new(self, key: str, now: float) -> Slot:
@@ -171,9 +171,8 @@ class Slots:
             _pause(slot, silent, now)
         return slot
 
-    def _keep_silent(self, slot: Slot, now: float) -> None:
-        until = slot.ready_again_at
-        if until > now:
+    def _keep_silent(self, slot: Slot, until: float, now: float) -> None:
+        if slot.silent_until > now:
             own = Silence.ASKED if slot.is_silence_asked(now) else Silence.OWN
             why = Silence.PARKED if slot.is_parked(now) else own
             self._forgotten.keep_silent(slot.key, Silent(until, why), now)
@@ -249,13 +248,14 @@ class Slots:
         del self._slots[slot.key]
         self._forgotten_pauses += slot.pause.seconds(now)
         is_backing_off = slot.phase is not Phase.CLOSED and not slot.is_silence_asked(now)
+        until = slot.ready_again_at
         if slot.learned is not None or is_backing_off:
             state = state_of(slot, self._new(slot.key, now), now)
             if state is not None:
                 self._forgotten.keep(slot.key, state, now)
                 self._forgotten.bound()
-        if slot.silent_until > now:
-            self._keep_silent(slot, now)
+                until = slot.silent_until
+        self._keep_silent(slot, until, now)
 
 
 def _pause(slot: Slot, silent: Silent, now: float) -> None:

@@ -20,7 +20,7 @@ from .headers.values import MAX_WAIT
 from .slot import Slot
 from .state.fields import checksum
 from .state.reading import AFTER_DAMAGE, MOST, Clock, read_into
-from .state.writing import written
+from .state.writing import DIGITS, written
 from .types import Learned
 
 State: TypeAlias = dict[str, Any]
@@ -146,7 +146,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 def _number(value: float) -> float | None:
     """None for infinity, which JSON does not know."""
-    return None if value == math.inf else value
+    return None if value == math.inf else float(f"{value:.{DIGITS}g}")
 
 
 def _infinite(value: float | None) -> float:

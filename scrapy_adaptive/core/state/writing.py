@@ -23,8 +23,11 @@ from typing import Any
 
 from .fields import Kind, Mark, fields_of, is_changed_in_place, new
 
-DIGITS = 12
+DIGITS = 9
 """Significant digits of a number that is written."""
+
+MICROSECONDS = 6
+"""Decimals of an age: one more or less decides nothing."""
 
 ANY = Kind(None)
 
@@ -43,14 +46,13 @@ def written(
     for name, kind in fields_of(type(thing)).items():
         if Mark.SPARE in kind.marks and not with_spare:
             continue
+        kind = kind.member
         value, was = getattr(thing, name), getattr(fresh, name, _MISSING)
-        if value is was:
-            continue
         if type(value) is type(was) and is_changed_in_place(type(value)):
             inner = written(value, was, now, with_spare=with_spare)
             if inner:
                 found[name] = inner
-        elif was is _MISSING or value != was:
+        elif was is _MISSING or value != was or _is_in_time(value, kind):
             found[name] = _json(value, kind, now)
     return found
 
@@ -58,11 +60,17 @@ def written(
 _MISSING = object()
 
 
+def _is_in_time(value: Any, kind: Kind) -> bool:
+    """Whether a new thing has the same instant by chance, and would have another one later."""
+    return kind.is_instant and value is not None and math.isfinite(value)
+
+
 def _json(value: Any, kind: Kind, now: float) -> Any:
+    kind = kind.member
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
-        return _number(now - value if kind.is_instant else value)
+        return _age(now - value) if kind.is_instant else _number(value)
     if isinstance(value, bytes):
         return {"hex": value.hex()}
     if isinstance(value, Enum):
@@ -78,7 +86,6 @@ def _collection(value: Any, kind: Kind, now: float) -> list[Any]:
     if hasattr(value, "_fields"):
         kinds = list(fields_of(type(value)).values())
         return [_json(each, inner, now) for each, inner in zip(value, kinds, strict=True)]
-    kind = kind.member
     kinds = kind.inner
     if isinstance(value, dict):
         key, inner = kinds
@@ -91,6 +98,10 @@ def _collection(value: Any, kind: Kind, now: float) -> list[Any]:
 
 def _begin(kind: Kind) -> int:
     return 0 if kind.most is None else -kind.most
+
+
+def _age(seconds: float) -> float | str:
+    return round(seconds, MICROSECONDS) if math.isfinite(seconds) else str(seconds)
 
 
 def _number(value: float) -> float | str:
