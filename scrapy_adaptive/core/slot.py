@@ -67,6 +67,7 @@ class Slot:
     """
 
     __slots__ = (
+        "__weakref__",
         "_drain",
         "_drained_number",
         "_epoch_at",

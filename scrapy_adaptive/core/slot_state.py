@@ -139,9 +139,7 @@ def _is_learned(name: str, value: object) -> bool:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return (
-        isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < MOST
-    )
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < MOST
 
 
 def _number(value: float) -> float | None:

@@ -68,8 +68,10 @@ class Pause:
         self.signal(Signal.REFUSAL)
 
     def begin_here(self, now: float) -> None:
-        """The pause was begun elsewhere: from here on its time counts here."""
+        """The pause was begun elsewhere: its time counts from here, and so does its length."""
         self._began_at = now
+        if self._parked_until <= now + self._most:
+            self._parked_until = LONG_AGO
 
     def park(self) -> None:
         """The site had asked for more than the user allows; what is left of it may be less."""

@@ -108,9 +108,7 @@ def _collection(data: Any, kind: Kind, clock: Clock, where: str) -> Any:
     if origin is tuple and inner[-1].hint is not Ellipsis:
         if len(inner) != len(data):
             raise ValueError(f"{where} has {len(data)} parts, not {len(inner)}")
-        return tuple(
-            _read(each, it, clock, where) for each, it in zip(data, inner, strict=True)
-        )
+        return tuple(_read(each, it, clock, where) for each, it in zip(data, inner, strict=True))
     return origin([_read(each, inner[0], clock, where) for each in data])
 
 

@@ -67,16 +67,14 @@ def _is_in_time(value: Any, kind: Kind) -> bool:
 
 def _json(value: Any, kind: Kind, now: float) -> Any:
     kind = kind.member
+    if kind.hint is Hashable:
+        return _page(value)
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         return _age(now - value) if kind.is_instant else _number(value)
-    if isinstance(value, bytes):
-        return {"hex": value.hex()}
     if isinstance(value, Enum):
         return value.value
-    if kind.hint is Hashable:
-        return repr(value)  # a page of a kind that no crawler has
     if isinstance(value, (dict, list, tuple)):
         return _collection(value, kind, now)
     return written(value, new(type(value)), now)
@@ -98,6 +96,13 @@ def _collection(value: Any, kind: Kind, now: float) -> list[Any]:
 
 def _begin(kind: Kind) -> int:
     return 0 if kind.most is None else -kind.most
+
+
+def _page(page: Any) -> Any:
+    """A fingerprint, or what else names a page; nothing else is known again."""
+    if isinstance(page, bytes):
+        return {"hex": page.hex()}
+    return page if page is None or type(page) in (int, str) else repr(page)
 
 
 def _age(seconds: float) -> float | str:
