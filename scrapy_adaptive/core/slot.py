@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from .breaker.backoff import BREATH, JITTER_RATIO, Silence
+from .breaker.backoff import BREATH, JITTER_RATIO, NO_SILENCE, Silence
 from .breaker.breaker import Phase, Signal
 from .breaker.failures import Failures
 from .breaker.pause import LONG_AGO, NEVER, Pause
 from .ceiling.base import Ceiling
-from .diagnosis.broken_pages import Suspects
+from .diagnosis.broken_pages import NO_SUSPECTS, Suspects
 from .diagnosis.page_classes import Classes
 from .pacing.concurrency import Slowness
 from .pacing.pace import Pace
@@ -130,7 +130,7 @@ class Slot:
         """Answers that look like refusals and wait for a verdict."""
         self.robots_count = 0
         """robots.txt files under way: the queue keeps its requests until they have arrived."""
-        self.suspects = Suspects()
+        self.suspects = NO_SUSPECTS
         self.classes = None
         """Which classes of pages are refused; None before the first refusal."""
         self.is_new = True
@@ -149,7 +149,7 @@ class Slot:
         """Whether the present pause is a broken page's, or an earlier run's: it cut nothing."""
         self._failed_epoch = False
         """Whether the present pause is that of a host that fails, and refused nothing."""
-        self._silence = Silence()
+        self._silence = NO_SILENCE
         self._sent_count = 0
         self._sent_at = LONG_AGO
         self._failures = Failures()
@@ -401,7 +401,9 @@ class Slot:
     def recall(self, learned: Learned) -> None:
         """Begin with what an earlier crawl had learned, as a guess."""
         self.ceiling.recall(learned)
-        self._silence.recall(learned.silence)
+        if learned.silence:
+            self._silence = Silence()
+            self._silence.recall(learned.silence)
 
     def expect(self, rate: float) -> None:
         """Rules let so many requests a second pass: a first guess, where nothing was learned yet.
@@ -500,7 +502,8 @@ class Slot:
     def _on_accepted(self, permit: Permit, answer: Answer, now: float) -> tuple[Event, str]:
         self.accepted_count += 1
         self._failures.on_accepted()
-        self.suspects.on_accepted(answer.page)
+        if self.suspects is not NO_SUSPECTS:
+            self.suspects.on_accepted(answer.page)
         self.pace.on_accepted()
         if self.phase is Phase.CLOSED:
             binding = self.pace.is_ceiling
@@ -524,6 +527,7 @@ class Slot:
     def _on_refused(
         self, permit: Permit, answer: Answer, now: float, chance: float
     ) -> tuple[Event, str]:
+        self._make_parts()
         failed = answer.outcome is Outcome.FAILED
         if failed and (why := self._alone(permit, answer, now)):
             return Event.LONE_FAILURE, why
@@ -560,6 +564,13 @@ class Slot:
         self.ceiling.on_refused()
         self._pause(now, wait, chance, answer)
         return event, why
+
+    def _make_parts(self) -> None:
+        """Most slots are never refused, and have no need of these."""
+        if self.suspects is NO_SUSPECTS:
+            self.suspects = Suspects()
+        if self._silence is NO_SILENCE:
+            self._silence = Silence()
 
     def _alone(self, permit: Permit, answer: Answer, now: float) -> str:
         """Why a failure slows nothing down; empty where it does."""

@@ -150,3 +150,7 @@ class Silence:
             self._failed_debts = 0
         self._tries = 0
         return recovery
+
+
+NO_SILENCE = Silence()
+"""What a slot has that was never refused; it is shared, and nothing is told to it."""

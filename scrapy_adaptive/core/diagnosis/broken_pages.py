@@ -156,3 +156,7 @@ def _with(pages: dict[Page, V], page: Page, value: V) -> dict[Page, V]:
     if len(pages) > MOST_PAGES:
         del pages[next(iter(pages))]
     return pages
+
+
+NO_SUSPECTS = Suspects()
+"""What a slot has of which nothing was refused and nothing failed; it is shared, and hears nothing."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 
+from scrapy_adaptive.core.breaker.pause import LONG_AGO
 from scrapy_adaptive.core.state.fields import Amount, Instant, Seconds
 
 SLOW = 1.5
@@ -41,9 +42,6 @@ STAYED = 0.9
 """Share of a slow mean latency that is left when it was no queue."""
 
 
-_NEVER = (-math.inf, -math.inf, -math.inf)
-
-
 class Slowness:
     """The limit on what is in flight that latency teaches; infinity while the site is not slow.
 
@@ -55,10 +53,13 @@ class Slowness:
     __slots__ = (
         "_answered",
         "_answered_at",
+        "_answered_before",
+        "_before_at",
         "_count",
         "_deviation",
         "_is_growing",
         "_set_at",
+        "_since",
         "_slow",
         "base",
         "limit",
@@ -73,8 +74,11 @@ class Slowness:
     _count: int
     _set_at: Instant
     _slow: Seconds
-    _answered: tuple[int, int]
-    _answered_at: tuple[Instant, Instant, Instant]
+    _answered_before: int
+    _answered: int
+    _before_at: Instant
+    _since: Instant
+    _answered_at: Instant
 
     def __init__(self, starts_at: float = math.inf) -> None:
         self.limit = starts_at
@@ -83,13 +87,13 @@ class Slowness:
         self._is_growing = starts_at < math.inf
         self._deviation = 0.0
         self._count = 0
-        self._set_at = -math.inf
+        self._set_at = LONG_AGO
         self._slow = 0.0
         """The mean latency that made the limit, until it is known whether it was a queue."""
-        self._answered = (0, 0)
-        """Answers since the latest two instants but the last."""
-        self._answered_at = _NEVER
-        """When their counting began, the earlier first, and when the last answer came."""
+        self._answered = self._answered_before = 0
+        """Answers of the present round, and of the one before."""
+        self._since = self._before_at = self._answered_at = LONG_AGO
+        """When these began, and when the last answer came."""
 
     def on_latency(self, now: float, sent_at: float, seconds: float, level: int) -> None:
         """A request sent as the `level`-th in flight was answered after so many seconds."""
@@ -128,19 +132,20 @@ class Slowness:
 
     def _on_answered(self, now: float) -> None:
         """Count it: answers are looked at in rounds, of which the last two are remembered."""
-        (before, count), (before_at, at, last_at) = self._answered, self._answered_at
-        if last_at == -math.inf:
-            self._answered_at = (now, now, now)
-        elif count < ROUND:
-            self._answered, self._answered_at = (before, count + 1), (before_at, at, now)
-        else:
-            self._answered, self._answered_at = (count, 1), (at, last_at, now)
+        if self._answered_at == LONG_AGO:
+            self._since = self._before_at = self._answered_at = now
+            return
+        if self._answered >= ROUND:
+            self._answered_before, self._answered = self._answered, 0
+            self._before_at, self._since = self._since, self._answered_at
+        self._answered += 1
+        self._answered_at = now
 
     @property
     def _rate(self) -> float:
         """Answers a second, of the latest ones."""
-        begin, _, end = self._answered_at
-        return sum(self._answered) / (end - begin) if end > begin else math.inf
+        span = self._answered_at - self._before_at
+        return (self._answered_before + self._answered) / span if span > 0.0 else math.inf
 
     def _set(self, now: float, limit: float) -> None:
         self.limit = max(1.0, limit)
