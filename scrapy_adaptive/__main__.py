@@ -25,7 +25,7 @@ from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.frontier import commands as frontier
 from scrapy_adaptive.report import commands as report
 from scrapy_adaptive.report import why_command as why
-from scrapy_adaptive.simulation import command as simulation
+from scrapy_adaptive.simulation import cli as simulation
 
 if TYPE_CHECKING:
     from scrapy_adaptive.command_line import Commands

@@ -13,6 +13,7 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Iterable
+
 from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.state.fields import Instant, Seconds
 

@@ -27,7 +27,7 @@ from typing import Any, TypeAlias, get_origin
 
 from scrapy_adaptive.core.headers.values import MAX_WAIT
 
-from .fields import Kind, Mark, Range, fields_of, is_changed_in_place, new
+from .fields import Kind, Range, fields_of, is_changed_in_place, new
 
 MOST = 1e12
 """No number that a slot counts with is larger."""

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from scrapy_adaptive.core.ceiling.base import GAPS, SLOWEST
-from scrapy_adaptive.core.state.fields import Amount, Mark, Rate, Seconds
+from scrapy_adaptive.core.state.fields import Mark, Rate, Seconds
 from scrapy_adaptive.core.types import Learned
 
 from .account import Account

@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.state.fields import Amount, Instant
+from scrapy_adaptive.core.state.fields import Instant
 
 from .runs import Run, between, saved_up
 

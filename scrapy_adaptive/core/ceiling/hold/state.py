@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.ceiling.base import SLOWEST
-
 from scrapy_adaptive.core.state.fields import Amount, Instant, Rate
 
 from .bracket import FAR, HOPE, LIFT, NARROW, is_closed, search, stage

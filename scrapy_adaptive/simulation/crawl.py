@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.types import Answer, Hold, Outcome, Permit, Wanted
 
-from .wire import Page
+from .servers.base import Page
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor
 
-    from .wire import Reply, Server
+    from .servers.base import Reply, Server
 
 HOST = "site"
 """The slot of every simulated page, unless its class has one of its own under it."""
