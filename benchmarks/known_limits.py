@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scrapy_adaptive.__main__ import governor_of
+from scrapy_adaptive.simulate import governor_of
 from scrapy_adaptive.simulation.crawl import Crawl
 from scrapy_adaptive.simulation.network import network
 from scrapy_adaptive.simulation.readings import read

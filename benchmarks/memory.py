@@ -1,8 +1,8 @@
 """What slots cost in memory: many quiet ones, and a hostile site's many hosts.
 
 - 100,000 slots, of each of which three pages were served, must fit into 150 MB.
-- 200,000 hosts that each answer `Retry-After: 1e8`, where 1,000 slots are kept, must fit into 60 MB,
-  240 B each, and none of them may be asked again.
+- 200,000 hosts that each answer `Retry-After: 1e8`, where 1,000 slots are kept, must fit into
+  60 MB, 240 B each, and none of them may be asked again.
 
 What is measured is what Python allocates for the core; queued pages are not part of it. The states
 of slots are measured too, as JSON, over crawls of some models of servers. Exit status 1 if a bound
@@ -120,7 +120,8 @@ def main() -> int:
     misses |= rude.bytes > HOSTILE_BYTES * given.hosts + FOR_ALL or rude.hits > 0
     table = Table("memory")
     table.add(
-        f"{given.slots} quiet slots: {calm.bytes / 1e6:.1f} MB, {calm.bytes / given.slots:.0f} B each",
+        f"{given.slots} quiet slots: {calm.bytes / 1e6:.1f} MB, "
+        f"{calm.bytes / given.slots:.0f} B each",
         f"{given.hosts} hosts that ask for {YEARS:g} s, 1000 slots: {rude.bytes / 1e6:.1f} MB, "
         f"{rude.bytes / given.hosts:.0f} B each; asked again: {rude.hits}",
         f"{'ABOVE' if misses else 'within'} the bounds: {QUIET_BYTES} B a quiet slot, "

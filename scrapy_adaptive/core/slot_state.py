@@ -56,10 +56,9 @@ def state_of(slot: Slot, fresh: Slot, now: float, *, most: int = MOST_BYTES) -> 
         state["pause"] = round(silent_until - now, 3)
         state["asked"] = slot.is_silence_asked(now)
     for with_spare in (True, False):
-        whole = written(slot, fresh, now, with_spare=with_spare)
-        if len(json.dumps(whole)) + len(json.dumps(state)) <= most:
-            state["whole"] = whole
-            break
+        found = {**state, "whole": written(slot, fresh, now, with_spare=with_spare)}
+        if len(json.dumps(found)) <= most:
+            return found
     return state
 
 

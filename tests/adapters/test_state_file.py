@@ -38,7 +38,7 @@ DAMAGED = {
     "no instant of its own": b'{"version": 3, "slots": {}}',
     "a slot that is a number": b'{"version": 3, "at": 1700000000.0, "slots": {"a": 5}}',
     "a pause below nothing": b'{"version": 3, "at": 1700000000.0, "slots": {"a": {"pause": -1}}}',
-    "a state that is a list": b'{"version": 3, "at": 1700000000.0, "slots": {"a": {"learned": []}}}',
+    "numbers that are a list": b'{"version": 3, "at": 1.7e9, "slots": {"a": {"learned": []}}}',
     "a version of one and a half": b'{"version": 1.5, "paused_until": {}, "learned": {}}',
     "a version that is no whole number": b'{"version": 2.0, "paused_until": {}, "learned": {}}',
     "a switch for a version": b'{"version": true, "paused_until": {}, "learned": {}}',

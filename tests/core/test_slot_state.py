@@ -201,7 +201,7 @@ def test_damage_is_refused_or_does_no_harm(ceiling: str) -> None:
     state = state_of(crawl)
     refused = 0
     for path in _paths(state):
-        for value in (None, True, "x", -1, math.nan, math.inf, 10**400, {}, [], 0, 1e11):
+        for value in DAMAGE:
             damaged = deepcopy(state)
             place = damaged
             for part in path[:-1]:
@@ -217,6 +217,9 @@ def test_damage_is_refused_or_does_no_harm(ceiling: str) -> None:
             assert 0.0 <= slot.delay < math.inf
             assert slot.silent_until <= MAX_WAIT
     assert refused > 300
+
+
+DAMAGE: list[Any] = [None, True, "x", -1, math.nan, math.inf, 10**400, {}, [], 0, 1e11]
 
 
 def _paths(thing: Any) -> list[tuple[Any, ...]]:

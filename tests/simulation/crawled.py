@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
-from scrapy_adaptive.__main__ import governor_of
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.slot_state import State
+from scrapy_adaptive.simulate import governor_of
 from scrapy_adaptive.simulation.crawl import Crawl, Timeline
 from scrapy_adaptive.simulation.network import network
 from scrapy_adaptive.simulation.readings import Readings, read

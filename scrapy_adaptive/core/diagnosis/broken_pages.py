@@ -159,4 +159,4 @@ def _with(pages: dict[Page, V], page: Page, value: V) -> dict[Page, V]:
 
 
 NO_SUSPECTS = Suspects()
-"""What a slot has of which nothing was refused and nothing failed; it is shared, and hears nothing."""
+"""What a slot has of which nothing was refused or failed; it is shared, and told nothing."""

@@ -33,8 +33,8 @@ MOST = 1e12
 """No number that a slot counts with is larger."""
 
 AFTER_DAMAGE = 86_400.0
-"""Seconds that are left of a wait which no site can have asked for: a day, the longest time in which
-people write limits."""
+"""Seconds that are left of a wait which no site can have asked for: a day, the longest time in
+which people write limits."""
 
 
 @dataclass(slots=True)
