@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from .breaker.backoff import BREATH, JITTER_RATIO, NO_SILENCE, Silence
 from .breaker.breaker import Phase, Signal
 from .breaker.failures import Failures
-from .breaker.pause import LONG_AGO, NEVER, Pause
+from .breaker.pause import NEVER, Pause
 from .ceiling.base import Ceiling
 from .diagnosis.broken_pages import NO_SUSPECTS, Suspects
 from .diagnosis.page_classes import Classes
 from .pacing.concurrency import Slowness
 from .pacing.pace import Pace
-from .state.fields import Instant, Mark
+from .state.fields import LONG_AGO, Instant, Mark
 from .types import Answer, Decision, Event, Hold, Learned, Outcome, Page, Permit, Reason, Wanted
 
 if TYPE_CHECKING:

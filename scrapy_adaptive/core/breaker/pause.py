@@ -8,13 +8,11 @@ Laws
 
 from __future__ import annotations
 
-from scrapy_adaptive.core.state.fields import Instant
+from scrapy_adaptive.core.state.fields import LONG_AGO, Instant
 
 from .breaker import TABLE, Phase, Signal
 
 NEVER = float("inf")
-LONG_AGO = -NEVER
-"""One number for all slots: each made anew would take its own place."""
 
 
 class Pause:

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import math
 
-from scrapy_adaptive.core.breaker.pause import LONG_AGO
-from scrapy_adaptive.core.state.fields import Amount, Instant, Seconds
+from scrapy_adaptive.core.state.fields import LONG_AGO, Amount, Instant, Seconds
 
 SLOW = 1.5
 """Latency, as a multiple of the base, above which a queue is suspected."""

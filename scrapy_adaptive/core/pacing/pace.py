@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.breaker.pause import LONG_AGO, NEVER
-from scrapy_adaptive.core.state.fields import Seconds
+from scrapy_adaptive.core.breaker.pause import NEVER
+from scrapy_adaptive.core.state.fields import LONG_AGO, Seconds
 
 from . import latency
 from .quota import NO_QUOTAS, Quotas

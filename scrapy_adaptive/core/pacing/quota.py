@@ -13,9 +13,12 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.state.fields import Instant, Seconds
+
+if TYPE_CHECKING:
+    from scrapy_adaptive.core.headers.parse import Quota
 
 FARTHEST = 86_400.0
 """Seconds beyond which no reset is believed: limits are written for a day at most."""

@@ -61,6 +61,9 @@ class Latest:
 Instant: TypeAlias = Annotated[float, Mark.INSTANT]
 """Monotonic seconds; infinite for never."""
 
+LONG_AGO = -math.inf
+"""What has never been; one number for all, as each made anew would take its own place."""
+
 Rate: TypeAlias = Annotated[float, Range(SLOWEST)]
 """Requests a second, more than 0; infinite where nothing bounds it."""
 

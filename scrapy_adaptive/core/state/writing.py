@@ -7,7 +7,8 @@ Laws
   process means nothing to another.
 * JSON knows no infinity: it is written as a word.
 
->>> from scrapy_adaptive.core.pacing.quota import Quota, Quotas
+>>> from scrapy_adaptive.core.headers.parse import Quota
+>>> from scrapy_adaptive.core.pacing.quota import Quotas
 >>> quotas = Quotas()
 >>> quotas.on_told(100.0, [Quota(remaining=0, reset=60.0)], sent_since=0)
 >>> written(quotas, Quotas(), now=110.0)
