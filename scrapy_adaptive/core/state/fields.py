@@ -61,7 +61,7 @@ class Latest:
 Instant: TypeAlias = Annotated[float, Mark.INSTANT]
 """Monotonic seconds; infinite for never."""
 
-LONG_AGO = -math.inf
+LONG_AGO = float("-inf")
 """What has never been; one number for all, as each made anew would take its own place."""
 
 Rate: TypeAlias = Annotated[float, Range(SLOWEST)]
