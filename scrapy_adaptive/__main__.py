@@ -5,37 +5,27 @@ from __future__ import annotations
 import gzip
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
-from scrapy.settings import Settings
 from scrapy.spiderloader import SpiderLoader
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.sitemap import Sitemap
 
 from scrapy_adaptive.adapters import rules_command as rules
-from scrapy_adaptive.adapters.extension import make_governor
-from scrapy_adaptive.adapters.settings import read_settings
 from scrapy_adaptive.command_line import run_command
-from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.frontier import commands as frontier
 from scrapy_adaptive.report import commands as report
 from scrapy_adaptive.report import why_command as why
-from scrapy_adaptive.simulation import command as simulation
+from scrapy_adaptive.simulate import governor_of
+from scrapy_adaptive.simulation import cli as simulation
 
 if TYPE_CHECKING:
     from scrapy_adaptive.command_line import Commands
-
-SCRAPYS = (
-    "CONCURRENT_REQUESTS_PER_DOMAIN",
-    "CONCURRENT_REQUESTS_PER_IP",
-    "DOWNLOAD_DELAY",
-)
-"""Settings of Scrapy's own that matter in a simulation of one site."""
 
 
 def main(arguments: Sequence[str] | None = None, *, prog: str = "python -m scrapy_adaptive") -> int:
@@ -49,21 +39,6 @@ def _add_all(commands: Commands) -> None:
     why.add(commands)
     rules.add(commands)
     frontier.add(commands, project_of)
-
-
-def governor_of(given: Mapping[str, str], chance: Callable[[], float]) -> Governor:
-    """The governor of a crawl with these settings.
-
-    Raises:
-        ValueError: a setting is not allowed, or changes nothing here.
-    """
-    settings = Settings()
-    for name, value in given.items():
-        if not name.startswith("ADAPTIVE_") and name not in SCRAPYS:
-            allowed = ", ".join(("ADAPTIVE_…", *SCRAPYS))
-            raise ValueError(f"{name} changes nothing in a simulation; allowed is {allowed}")
-        settings.set(name, value, priority="cmdline")
-    return make_governor(read_settings(settings), chance)
 
 
 def project_of() -> frontier.Project:

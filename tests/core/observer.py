@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.ceiling.base import SLOWEST
 from scrapy_adaptive.core.governor import Governor
-from scrapy_adaptive.core.slot import DRAIN, FORGET_AFTER, Slot
+from scrapy_adaptive.core.slot import DRAIN, Slot
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.types import Permit, Reason
 
@@ -143,8 +143,8 @@ class Observer(RuleBasedStateMachine):
         assert not self.out_of(key)
         if self.limits.burst == 1.0:
             assert began_at >= seen.sent_at + seen.delay
-        if seen.paused and not self.shares_limit:
-            assert began_at >= seen.quiet_until + FORGET_AFTER
+        if seen.paused and not self.shares_limit and began_at < seen.quiet_until:
+            assert self.governor.silent_until(key, began_at) >= seen.quiet_until
         self.seen[key] = Seen(left_at=seen.left_at)
 
     def check_kept(self, made: set[str]) -> None:
@@ -155,7 +155,7 @@ class Observer(RuleBasedStateMachine):
         self.shares_limit |= self.governor.stopped_by(self.now) is Reason.CRAWL_WIDE
         if not self.shares_limit and made and len(self.governor) > self.max_slots:
             kept = [slot for slot in self.governor if slot.key not in made]
-            assert not any(slot.is_idle(self.looked_at) for slot in kept)
+            assert not any(slot.may_be_forgotten(self.looked_at) for slot in kept)
 
     def look(self) -> None:
         """Remember which slots there are, and their delays."""

@@ -311,10 +311,10 @@ class FrontierCrawl(Owner):
     def _parked_for(self, host: str, now: float) -> float:
         """Seconds for which all slots of a host are parked; 0 where one is not."""
         governor = self._traffic.governor
-        slots = [slot for slot in self._slots.get(host, ()) if slot in governor]
-        if not slots or not all(governor.is_parked(slot, now) for slot in slots):
+        known = [slot for slot in self._slots.get(host, ()) if governor.knows(slot, now)]
+        if not known or not all(governor.is_parked(slot, now) for slot in known):
             return 0.0
-        return max(0.0, min(governor.slot(slot, now).silent_until for slot in slots) - now)
+        return max(0.0, min(governor.silent_until(slot, now) for slot in known) - now)
 
     def _leave(self, host: str) -> None:
         """Nothing more is sent to this host."""
