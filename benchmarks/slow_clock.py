@@ -1,4 +1,4 @@
-"""A clock that is as slow as valgrind makes the process, so that a second has as many pages as ever.
+"""A clock as slow as valgrind makes the process: a second is as much work as ever.
 
 Counting instructions makes a crawl ten times slower or more. What is done once a second, and what
 waits for a pace in seconds, would then be counted ten times as often to a page, and answers would
