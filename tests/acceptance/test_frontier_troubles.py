@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+import pytest
 import scrapy
 from scrapy.extensions.feedexport import FileFeedStorage
 from scrapy.http import Response
@@ -105,8 +106,9 @@ class FullStorage(FileFeedStorage):
         return io.BufferedWriter(FullFile(self.path, "ab"))
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
 def test_a_crawl_waits_for_room_for_its_items(
-    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+    is_killed: bool, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
 ) -> None:
     """The feed's disk is full for a while: what it did not take comes again when there is room."""
     site = Site(PAGES, HOSTS)
@@ -125,10 +127,14 @@ def test_a_crawl_waits_for_room_for_its_items(
     full_hits = len(server.hits())
     time.sleep(1.0)
     assert len(server.hits()) - full_hits < PAGES / 4
-    running.process.kill()
-    running.wait(check=False)
+    if is_killed:
+        running.process.kill()
+        running.wait(check=False)
     full.unlink()
-    crawl(SurvivingSpider, given, arguments=arguments)
+    if is_killed:
+        crawl(SurvivingSpider, given, arguments=arguments)
+    else:
+        running.wait()
     assert running.log.count(TOLD) == 1
     assert missing(site, fed_items(tmp_path / "items.jl")) == set()
 

@@ -220,7 +220,7 @@ class Session:
         self._courier.send(call, answered)
 
     def _on_success(self) -> None:
-        if self._is_told:
+        if self._is_told and not self._has_unstored:
             self._is_told = False
             logger.info("the frontier answers again: the crawl goes on")
 
@@ -295,6 +295,7 @@ class Session:
 
         def stored(_: None) -> None:
             self._has_unstored = False
+            self._on_success()
             self._outbox.forget_done()
             self._unsettled = True
 
