@@ -15,8 +15,7 @@ from tests.servers.origin import Answer, Origin, Visit
 Run = Callable[..., tuple[int, str]]
 
 SITEMAP = (
-    '<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
-    "{}</urlset>"
+    '<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{}</urlset>'
 )
 
 
