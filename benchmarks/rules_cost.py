@@ -1,10 +1,10 @@
-"""What rules cost a crawl: CPU per page with 1,000 of them, lag of the event loop while 10,000 change.
+"""What rules cost a crawl: CPU per page with 1,000 of them, loop lag while 10,000 change.
 
     python benchmarks/rules_cost.py [--pages 2000] [--rounds 5]
 
 The same spider crawls the same pages of a real server on 20 addresses: without rules, with 1,000 in
-the settings, and with 10,000 in a table of which a row changes twice a second, so that all are read,
-checked and swapped each time. They take turns; medians over the rounds; CPU is that of the crawl's
+the settings, and with 10,000 in a table of which a row changes twice a second, so that all are
+read, checked and swapped each time. They take turns; medians over the rounds; CPU is that of the crawl's
 process, threads included.
 """
 
