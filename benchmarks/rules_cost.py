@@ -4,8 +4,8 @@
 
 The same spider crawls the same pages of a real server on 20 addresses: without rules, with 1,000 in
 the settings, and with 10,000 in a table of which a row changes twice a second, so that all are
-read, checked and swapped each time. They take turns; medians over the rounds; CPU is that of the crawl's
-process, threads included.
+read, checked and swapped each time. They take turns; medians over the rounds; CPU is that of the
+crawl's process, threads included.
 """
 
 from __future__ import annotations

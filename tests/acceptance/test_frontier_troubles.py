@@ -93,10 +93,10 @@ def test_a_crawl_waits_for_room_on_a_full_disk(
 class FullFile(io.FileIO):
     """A file on a disk that is full while `FULL` is there."""
 
-    def write(self, data: Any) -> int | None:
+    def write(self, data: Any, /) -> int:
         if Path(os.fsdecode(self.name)).with_suffix(".full").exists():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return super().write(data)
+        return super().write(data) or 0
 
 
 class FullStorage(FileFeedStorage):
