@@ -27,6 +27,9 @@ from scrapy_adaptive.simulation import cli as simulation
 if TYPE_CHECKING:
     from scrapy_adaptive.command_line import Commands
 
+DEEPEST = 2
+"""Sitemaps that point to sitemaps, one behind the other."""
+
 
 def main(arguments: Sequence[str] | None = None, *, prog: str = "python -m scrapy_adaptive") -> int:
     """Run the command, called by that name; returns its exit status."""
@@ -58,19 +61,37 @@ def project_of() -> frontier.Project:
     )
 
 
-def _urls_of_sitemap(where: str) -> Iterator[str]:
-    """The URLs of a sitemap, and of those that it points to."""
+def _urls_of_sitemap(where: str, deep: int = 0) -> Iterator[str]:
+    """The URLs of a sitemap, and of those that it points to.
+
+    Raises:
+        ValueError: it is none, or one that it points to is.
+    """
     if "://" in where:
         with urllib.request.urlopen(where, timeout=60) as answer:
             body = answer.read()
     else:
         body = Path(where).read_bytes()
-    sitemap = Sitemap(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
-    for entry in sitemap:
-        if sitemap.type == "sitemapindex":
-            yield from _urls_of_sitemap(entry["loc"])
+    kind, urls = _read_sitemap(where, body)
+    for url in urls:
+        if kind != "sitemapindex":
+            yield url
+        elif deep < DEEPEST and url.startswith(("http://", "https://")):
+            yield from _urls_of_sitemap(url, deep + 1)
         else:
-            yield entry["loc"]
+            raise ValueError(f"{where} points to {url[:200]}: allowed is a sitemap's URL")
+
+
+def _read_sitemap(where: str, body: bytes) -> tuple[str, list[str]]:
+    """What kind of sitemap it is, and the addresses in it."""
+    try:
+        sitemap = Sitemap(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
+        urls = [entry["loc"] for entry in sitemap if "loc" in entry]
+    except Exception:  # whatever somebody has put there
+        raise ValueError(f"{where} is no sitemap") from None
+    if sitemap.type not in ("urlset", "sitemapindex"):
+        raise ValueError(f"{where} is no sitemap")
+    return sitemap.type, urls
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ def _retry(given: argparse.Namespace, frontier: SqlFrontier, project: Project) -
 
     least, most = _statuses(given.status)
     count = Admin(frontier).retry(least=least, most=most, host=given.host)
-    return f"{count} visits are due now"
+    return f"{count} visits are due now" if count != 1 else "1 visit is due now"
 
 
 def _statuses(told: str | None) -> tuple[int | None, int | None]:
@@ -216,7 +216,7 @@ def _export(given: argparse.Namespace, frontier: SqlFrontier, project: Project) 
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A row for JSON: bytes as hexadecimal digits, the payload as what it holds."""
+    """A row for JSON: bytes as hexadecimal digits."""
     return {
         name: base64.b16encode(value).decode().lower() if isinstance(value, bytes) else value
         for name, value in row.items()
@@ -228,4 +228,4 @@ def _forget(given: argparse.Namespace, frontier: SqlFrontier, project: Project) 
     from .sql.admin import Admin
 
     count = Admin(frontier).forget(duration(given.older_than))
-    return f"{count} visits are forgotten"
+    return f"{count} visits are forgotten" if count != 1 else "1 visit is forgotten"
