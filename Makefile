@@ -46,8 +46,13 @@ bench: $(VENV)/.test $(VENV)/.bench
 		"simulation --out benchmarks/results" "worst_seed --out benchmarks/results" \
 		"queueing --out benchmarks/results" "sweep --out benchmarks/results" \
 		"ablation --out benchmarks/results" "shared_limit --out benchmarks/results" \
+<<<<<<< HEAD
 		"known_limits --out benchmarks/results" rules_cost \
 		"known_limits_crawls --minutes 10 --out benchmarks/results" frontier frontier_cost frontier_workers \
+=======
+		"known_limits --out benchmarks/results" "memory --out benchmarks/results" \
+		"handing_over --out benchmarks/results" frontier frontier_cost frontier_workers \
+>>>>>>> state
 		"beside_stock --out benchmarks/results" \
 		"crawls/run --minutes 10 --out benchmarks/crawls/results"; do \
 		set -- $$it; name=benchmarks/$$1.py; shift; echo "$$name $$*"; \

@@ -4,7 +4,6 @@
 
 The sites of `benchmarks/crawls`: nginx, a counter of two periods (HAProxy's), windows. Two crawls
 at a time, each of a site of its own: one has the site's limit as a rule, the other learns it.
-The sites of `benchmarks/crawls`: nginx, a counter of two periods (HAProxy's), windows. Two crawls at
 """
 
 from __future__ import annotations
