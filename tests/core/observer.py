@@ -43,6 +43,8 @@ class Seen:
 
     paused: bool = False
     """A refusal has arrived, and no probe has been accepted since."""
+    was_forgotten: bool = False
+    """It was forgotten while it was paused: what is left of that is silence, or the whole pause."""
     excusable: bool = False
     """A page was found to be broken or failing in this pause: its cut may have been taken back."""
     quiet_until: float = -math.inf
@@ -134,18 +136,22 @@ class Observer(RuleBasedStateMachine):
         assert 0.0 <= slot.pause.until < math.inf
 
     def check_forgotten(self, key: str) -> None:
-        """A forgotten slot had nothing out and nothing promised, and owed no delay and no pause.
+        """A forgotten slot had nothing out and nothing promised, and owed no delay.
+
+        One that was paused stays silent as long, which is seen when it is sent to again.
 
         A step makes a slot before it lets time pass, so slots are forgotten as it begins.
         """
         seen, began_at = self.seen[key], self.looked_at
         assert not seen.promised
         assert not self.out_of(key)
-        if self.limits.burst == 1.0:
+        if self.limits.burst == 1.0 and not seen.paused:
             assert began_at >= seen.sent_at + seen.delay
-        if seen.paused and not self.shares_limit and began_at < seen.quiet_until:
-            assert self.governor.silent_until(key, began_at) >= seen.quiet_until
-        self.seen[key] = Seen(left_at=seen.left_at)
+        self.seen[key] = Seen(
+            left_at=seen.left_at,
+            quiet_until=seen.quiet_until,
+            was_forgotten=seen.paused or seen.was_forgotten,
+        )
 
     def check_kept(self, made: set[str]) -> None:
         """Beyond the most, only what must not be forgotten is left beside the slot just made.

@@ -80,6 +80,10 @@ class Crawl(Observer):
         assert hold is None
         assert len(mine) < self.limits.concurrency
         assert not any(other.doubted for other in mine)
+        if seen.was_forgotten:
+            assert self.shares_limit or self.now >= seen.quiet_until
+            seen.paused = seen.excusable = permit.probe
+            seen.was_forgotten = False
         assert self.shares_limit or permit.probe == seen.paused
         if seen.paused and not self.shares_limit:
             assert self.is_drained(key)
