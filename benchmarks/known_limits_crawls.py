@@ -4,6 +4,7 @@
 
 The sites of `benchmarks/crawls`: nginx, a counter of two periods (HAProxy's), windows. Two crawls
 at a time, each of a site of its own: one has the site's limit as a rule, the other learns it.
+Judged by the sites' logs. Exit status 1 if the rule met a refusal, or missed its share.
 """
 
 from __future__ import annotations

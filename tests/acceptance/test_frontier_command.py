@@ -69,7 +69,7 @@ def test_a_crawl_is_fed_looked_into_and_told_to_try_again(
     assert run("swap")[1].endswith("generation 1\n")
     assert "1 visits of 127.0.0.1" in run("swap", "--host", "127.0.0.1", "--priority", "3")[1]
     assert run("forget", "--older-than", "90d")[1] == "0 visits are forgotten\n"
-    assert run("forget", "--older-than", "1ms")[1] == "4 visits are forgotten\n"
+    assert run("forget", "--older-than", "0.001s")[1] == "4 visits are forgotten\n"
     assert "1 ready, 0 asleep, 0 leased, 0 done" in run("show")[1]
 
 
