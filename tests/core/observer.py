@@ -136,21 +136,20 @@ class Observer(RuleBasedStateMachine):
         assert 0.0 <= slot.pause.until < math.inf
 
     def check_forgotten(self, key: str) -> None:
-        """A forgotten slot had nothing out and nothing promised, and owed no delay.
+        """A forgotten slot had nothing out and nothing promised.
 
-        One that was paused stays silent as long, which is seen when it is sent to again.
+        What it owed, a delay or a pause, it owes still: that is seen when it is sent to again.
 
         A step makes a slot before it lets time pass, so slots are forgotten as it begins.
         """
         seen, began_at = self.seen[key], self.looked_at
         assert not seen.promised
         assert not self.out_of(key)
-        if self.limits.burst == 1.0 and not seen.paused:
-            assert began_at >= seen.sent_at + seen.delay
+        owed = seen.sent_at + seen.delay if self.limits.burst == 1.0 else -math.inf
         self.seen[key] = Seen(
             left_at=seen.left_at,
-            quiet_until=seen.quiet_until,
-            was_forgotten=seen.paused or seen.was_forgotten,
+            quiet_until=max(seen.quiet_until, owed) if began_at < owed else seen.quiet_until,
+            was_forgotten=seen.paused or seen.was_forgotten or began_at < owed,
         )
 
     def check_kept(self, made: set[str]) -> None:

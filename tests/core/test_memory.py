@@ -14,7 +14,7 @@ from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.types import Answer, Hold, Outcome, Reason
 from tests.core.virtual import STEADY, Virtual
 
-QUIET_BYTES = 2600
+QUIET_BYTES = 2700
 """Most bytes of a quiet slot, with what the crawl knows of hosts that answered in the last seconds:
 a thousand are too few to leave that aside."""
 

@@ -107,7 +107,10 @@ def _page(page: Any) -> Any:
 
 
 def _age(seconds: float) -> float | str:
-    return round(seconds, MICROSECONDS) if math.isfinite(seconds) else str(seconds)
+    """Rounded down: an instant comes back no earlier than it was."""
+    if not math.isfinite(seconds):
+        return str(seconds)
+    return math.floor(seconds * 10**MICROSECONDS) / 10**MICROSECONDS
 
 
 def _number(value: float) -> float | str:
