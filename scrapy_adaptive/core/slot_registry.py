@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
-from .ceiling.aimd import Aimd
-from .ceiling.base import Ceiling
-from .ceiling.hold.ceiling import Hold
-from .diagnosis.page_classes import BLIND, DOUBT, Classes, Families
+from .ceiling.registry import CEILINGS
+from .diagnosis.evidence import BLIND
+from .diagnosis.page_classes import DOUBT, Classes, Families
 from .slot import Slot
 from .slot_config import Limits
 from .types import Answer, Decision, Event, Learned
@@ -26,20 +25,13 @@ from .types import Answer, Decision, Event, Learned
 EVICTION_LOOKS = 16
 """Slots looked at for one that is idle, each time a slot is made beyond the most."""
 
-CEILINGS: Mapping[str, Callable[[Limits], Ceiling]] = {
-    "hold": lambda limits: Hold(limits.start_rate, grows_in_flight=limits.is_auto),
-    "aimd": lambda limits: Aimd(limits.backoff_ratio),
-}
-"""The laws that learn a slot's limit, by name."""
-
-
 class Slots:
     """Slots by key, the least recently used first.
 
     Args:
         limits: bounds of a slot with none of its own.
         slot_limits: bounds of the slots that have their own, by key.
-        ceiling: name of the law that learns a slot's limit: one of `CEILINGS`.
+        ceiling: name of the law that learns a slot's limit: one of those in `ceiling.registry`.
         most: most slots remembered.
     """
 

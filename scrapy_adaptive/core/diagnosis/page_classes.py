@@ -17,8 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-BLIND = 0.0001
-"""Chance of calling a limit of the host one of a class: one in ten thousand."""
+from .evidence import LEAST_SHARE
 
 DOUBT = 0.1
 """Chance from which the host's lid is lifted: at a faster rate the next epochs tell soon."""
@@ -26,9 +25,6 @@ DOUBT = 0.1
 OWN = 0.8
 """Share of the epochs that a class with a limit of its own begins. The others are a limit of the
 host, or of another class: two classes with limits are found too."""
-
-LEAST_SHARE = 0.1
-"""No single epoch counts for more than a class of this share: five are needed."""
 
 MEMORY = 64
 """Accepted requests whose classes are remembered, the older ones fading. It is short: a crawl
