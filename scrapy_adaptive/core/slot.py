@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from .breaker.backoff import BREATH, JITTER_RATIO, Silence
+from .breaker.backoff import BREATH, JITTER_RATIO, Backoff
 from .breaker.breaker import Phase, Signal
 from .breaker.failures import Failures
 from .breaker.pause import NEVER, Pause
@@ -54,7 +54,7 @@ class Taught(NamedTuple):
     """What refusals have taught of a site."""
 
     ceiling: Ceiling
-    silence: Silence
+    backoff: Backoff
 
 
 class Slot:
@@ -103,7 +103,7 @@ class Slot:
         """Whether the present pause is a broken page's, or an earlier run's: it cut nothing."""
         self._failed_epoch = False
         """Whether the present pause is that of a host that fails, and refused nothing."""
-        self._silence = Silence()
+        self._backoff = Backoff()
         self._sent_count = 0
         self._sent_at = -NEVER
         self._failures = Failures()
@@ -343,12 +343,12 @@ class Slot:
     def learned(self) -> Learned | None:
         """What is worth remembering of this slot; None before anything is known."""
         learned = self.ceiling.learned
-        return None if learned is None else learned._replace(silence=self._silence.worked)
+        return None if learned is None else learned._replace(silence=self._backoff.worked)
 
     def recall(self, learned: Learned) -> None:
         """Begin with what an earlier crawl had learned, as a guess."""
         self.ceiling.recall(learned)
-        self._silence.recall(learned.silence)
+        self._backoff.recall(learned.silence)
 
     def expect(self, rate: float) -> None:
         """Rules let so many requests a second pass: a first guess, where nothing was learned yet.
@@ -387,8 +387,8 @@ class Slot:
 
     def begin_anew(self, ceiling: Ceiling, now: float) -> Taught:
         """The refusals of late were not this site's: forget them; returns what they taught."""
-        taught = Taught(self.ceiling, self._silence)
-        self.take_up(Taught(ceiling, Silence()))
+        taught = Taught(self.ceiling, self._backoff)
+        self.take_up(Taught(ceiling, Backoff()))
         self.suspects = Suspects()
         self._recheck_at = None
         if self.phase is not Phase.CLOSED:
@@ -398,7 +398,7 @@ class Slot:
 
     def take_up(self, taught: Taught) -> None:
         """Go on with what refusals had taught."""
-        self.ceiling, self._silence = taught
+        self.ceiling, self._backoff = taught
         self.pace.take_up(self.ceiling)
 
     def swap(self, ceiling: Ceiling) -> Ceiling:
@@ -447,7 +447,7 @@ class Slot:
         if not permit.probe:
             return Event.ACCEPTED, "was in flight when the pause began"
         self.pause.end(now)
-        recovery = self._silence.on_recovered()
+        recovery = self._backoff.on_recovered()
         if self._excused:
             self.ceiling.on_resumed(now)
         else:
@@ -472,7 +472,7 @@ class Slot:
         if suspects.is_broken(answer.page, probe=permit.probe, recheck=permit.recheck):
             self._excused |= self.phase is Phase.CLOSED
             self._pardon(answer.page, now)
-            self._pause(now, self._silence.first(rate=NEVER, told=answer.told), chance, answer)
+            self._pause(now, self._backoff.first(rate=NEVER, told=answer.told), chance, answer)
             return Event.BROKEN, "this page is refused whatever the pace"
         what = answer.outcome.value
         if permit.probe and not self._excused:
@@ -484,13 +484,13 @@ class Slot:
                 self._excused = True
                 self._pause(now, wait, chance, answer)
                 return Event.LATE, f"{what}, sent before a pause that is over"
-            self._silence.lengthen(wait)
+            self._backoff.lengthen(wait)
             event, why = Event.LATE, f"{what}, sent before the pause began"
         else:
             rate = self._begin_epoch(now, permit)
             self._failed_epoch = failed
             debt = self.ceiling.debt(now)
-            wait = self._silence.first(rate=self.rate, told=answer.told, debt=debt, failed=failed)
+            wait = self._backoff.first(rate=self.rate, told=answer.told, debt=debt, failed=failed)
             cut = f", {self.rate:.3g}/s from here" if self.rate < rate else ""
             event, why = Event.TRIPPED, f"{what} at {rate:.3g}/s{cut}"
         suspects.on_refused(answer.page)
@@ -518,7 +518,7 @@ class Slot:
         """Nothing is gained by waiting: go on, as before the pause if no refusal made it."""
         if self.phase is Phase.CLOSED:
             return
-        recovery = self._silence.on_recovered()
+        recovery = self._backoff.on_recovered()
         if self._failed_epoch:
             self.suspects.on_pardon()
             self.ceiling.on_pardon(now)
@@ -540,11 +540,11 @@ class Slot:
 
     def _after_probe(self, answer: Answer) -> float:
         """Seconds of silence after a probe that was refused."""
-        return self._silence.longer(
+        return self._backoff.longer(
             rate=self.rate,
             told=answer.told,
             failed=answer.outcome is Outcome.FAILED,
-            by_chance=self.ceiling.noise_ratio > 0.0,
+            noise=self.ceiling.noise_ratio,
         )
 
     def _pardon(self, page: Page | None, now: float) -> None:
