@@ -417,7 +417,7 @@ class Slot:
     def acquit(self, now: float) -> None:
         """The present epoch is that of a class of pages, which has a slot of its own from here."""
         self.suspects.on_pardon()
-        self.ceiling.on_acquittal(now)
+        self.ceiling.on_class_split(now)
         self._excused = True
 
     def _end(self, permit: Permit) -> None:
@@ -521,7 +521,7 @@ class Slot:
         recovery = self._backoff.on_recovered()
         if self._failed_epoch:
             self.suspects.on_pardon()
-            self.ceiling.on_pardon(now)
+            self.ceiling.on_rollback(now)
         if self._failed_epoch or self._excused:
             self.ceiling.on_resumed(now)
         else:
@@ -551,7 +551,7 @@ class Slot:
         """Take the latest cut back, if this page alone caused it."""
         if page is not None and self.suspects.sole == page:
             self.suspects.on_pardon()
-            self.ceiling.on_pardon(now)
+            self.ceiling.on_rollback(now)
             self._excused = True
 
     def _begin_epoch(self, now: float, permit: Permit) -> float:
@@ -560,7 +560,7 @@ class Slot:
         self._epoch_at = now
         self._excused = False
         self.suspects.on_epoch()
-        self.ceiling.on_pain(now, permit, rate=refused_rate)
+        self.ceiling.on_congestion(now, permit, rate=refused_rate)
         self.pace.drain(now)
         return refused_rate
 

@@ -25,6 +25,7 @@ from .types import Answer, Decision, Event, Learned
 EVICTION_LOOKS = 16
 """Slots looked at for one that is idle, each time a slot is made beyond the most."""
 
+
 class Slots:
     """Slots by key, the least recently used first.
 

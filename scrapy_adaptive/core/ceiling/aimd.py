@@ -42,14 +42,14 @@ class Aimd(Ceiling):
     asked for does not count into the accepted rate.
     """
 
-    __slots__ = ("_backoff_ratio", "_history", "_pardon", "_rate", "_step")
+    __slots__ = ("_backoff_ratio", "_before", "_history", "_rate", "_step")
 
     def __init__(self, backoff_ratio: float) -> None:
         self._rate = math.inf
         self._backoff_ratio = backoff_ratio
         self._step = 0.0
         self._history = History()
-        self._pardon = (self.rate, self._step)
+        self._before = (self.rate, self._step)
 
     @property
     def rate(self) -> float:
@@ -83,9 +83,9 @@ class Aimd(Ceiling):
         if binding:
             self._rate += self._step
 
-    def on_pain(self, now: float, permit: Permit, *, rate: float) -> None:
+    def on_congestion(self, now: float, permit: Permit, *, rate: float) -> None:
         """Cut the rate once."""
-        self._pardon = (self.rate, self._step)
+        self._before = (self.rate, self._step)
         seconds = self._history.seconds(now, 1.0 / rate)
         accepted_rate = max(1, self._history.served) / seconds if seconds > 0.0 else 1.0
         self._rate = max(SLOWEST, self._backoff_ratio * min(rate, accepted_rate))
@@ -99,6 +99,6 @@ class Aimd(Ceiling):
         """Count acceptances anew from here: the silence was no lack of pace."""
         self._history.on_recovered(now)
 
-    def on_pardon(self, now: float) -> None:
+    def on_rollback(self, now: float) -> None:
         """Take the last cut back."""
-        self._rate, self._step = self._pardon
+        self._rate, self._step = self._before

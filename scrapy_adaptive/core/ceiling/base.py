@@ -77,7 +77,7 @@ class Ceiling(Protocol):
     ) -> None:
         """A request was accepted; `binding`: this ceiling set the pace."""
 
-    def on_pain(self, now: float, permit: Permit, *, rate: float) -> None:
+    def on_congestion(self, now: float, permit: Permit, *, rate: float) -> None:
         """A congestion epoch begins; `rate` (1/s) is the pace that was refused."""
 
     def on_refused(self) -> None:
@@ -91,9 +91,9 @@ class Ceiling(Protocol):
         """A silence that cut nothing is over: a recheck's, or a broken page's."""
         return
 
-    def on_pardon(self, now: float) -> None:
+    def on_rollback(self, now: float) -> None:
         """The last epoch was a broken page's fault: its cut is taken back."""
 
-    def on_acquittal(self, now: float) -> None:
+    def on_class_split(self, now: float) -> None:
         """The epochs of late were those of one class of pages: so is their upper bound."""
-        self.on_pardon(now)
+        self.on_rollback(now)

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
+from scrapy_adaptive.core.diagnosis.evidence import BLIND
 from scrapy_adaptive.core.diagnosis.page_classes import (
-    BLIND,
     DEPTH,
     DOUBT,
     MOST,

@@ -162,7 +162,7 @@ class Hold(Ceiling):
         if bracket.passed >= self._needed:
             self._go_up(now)
 
-    def on_pain(self, now: float, permit: Permit, *, rate: float) -> None:
+    def on_congestion(self, now: float, permit: Permit, *, rate: float) -> None:
         """A congestion epoch begins; what it means is thought over when it ends."""
         state, bracket = self.state, self.state.bracket
         self._before = state.snapshot()
@@ -202,15 +202,16 @@ class Hold(Ceiling):
         history.on_recovered(now)
         return epoch
 
-    def on_pardon(self, now: float) -> None:
+    def on_rollback(self, now: float) -> None:
         """The last epoch was a broken page's fault: go on as before."""
+        least = self.state.least
         if self._before is not None:
             self.state = self._before.snapshot()
-        self.state.since_rollback = 0
+        self.state.since_rollback, self.state.least = 0, least
 
-    def on_acquittal(self, now: float) -> None:
+    def on_class_split(self, now: float) -> None:
         """The epochs of late were one class's: void the upper bound, and what else they taught."""
-        self.on_pardon(now)
+        self.on_rollback(now)
         state = self.state
         state.noise, state.trial, state.quiet = Noise(), None, 0.0
         bracket = state.bracket

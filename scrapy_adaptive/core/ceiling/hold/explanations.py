@@ -75,8 +75,13 @@ def by_cap(state: State, epoch: Epoch) -> Verdict | None:
 
 
 def by_chance(state: State, epoch: Epoch) -> Verdict | None:
-    """The first at the start, or far under what was allowed: the rate is looked at twice."""
+    """The first at the start, or far under what was allowed: the rate is looked at twice.
+
+    A site that refuses from the first request on has told nothing of a rate.
+    """
     bracket = state.bracket
+    if state.served <= 1:
+        return Verdict(bracket.rate)
     is_first = bracket.is_start and epoch.is_alone and not epoch.recovery.told
     is_unlikely = epoch.refusals == 1 and epoch.rate < UNLIKELY * bracket.best
     if bracket.is_doubted or not (is_first or is_unlikely):
