@@ -469,7 +469,8 @@ class Slot:
             self._failures.on_answered()
             self._failed_epoch = False
         suspects = self.suspects
-        if suspects.is_broken(answer.page, probe=permit.probe, recheck=permit.recheck):
+        noise = self.ceiling.noise_ratio
+        if suspects.is_broken(answer.page, probe=permit.probe, recheck=permit.recheck, noise=noise):
             self._excused |= self.phase is Phase.CLOSED
             self._pardon(answer.page, now)
             self._pause(now, self._backoff.first(rate=NEVER, told=answer.told), chance, answer)
@@ -494,7 +495,8 @@ class Slot:
             cut = f", {self.rate:.3g}/s from here" if self.rate < rate else ""
             event, why = Event.TRIPPED, f"{what} at {rate:.3g}/s{cut}"
         suspects.on_refused(answer.page)
-        self.ceiling.on_refused()
+        if event is not Event.PROBE_REFUSED or self._backoff.tries:  # else it may be chance
+            self.ceiling.on_refused()
         self._pause(now, wait, chance, answer)
         return event, why
 

@@ -5,8 +5,9 @@ Laws
 * What the site asked for is kept whole, never shortened.
 * Without a word from the site: at least 1.2 gaps of the rate in use, at least 0.25 s, and until
   what was served beyond the pace is repaid.
-* When that was too short: a debt is slept off once more, twice as long; then the silence that worked before,
-  then just over the units in which people write limits, then twice as long each time.
+* When that was too short: once more, as chance may have refused; a debt's twice as long. Then the
+  silence that worked before, then just over the units in which people write limits, then twice as
+  long each time.
 * What the site asked for, and was too short twice, grows the same way.
 * Where refusals come by chance, as many test requests may be refused as chance explains, after the
   same silence each.
@@ -65,7 +66,7 @@ class Backoff:
     is_owed: bool = False
     """Whether it is a debt that is slept off."""
     is_doubled: bool = False
-    """Whether the first silence was kept once more in this pause, twice as long."""
+    """Whether the first silence was kept once more in this pause; a debt's twice as long."""
     is_told: bool = False
     """Whether the site itself said how long, in this pause."""
     told_count: int = 0
@@ -123,9 +124,9 @@ class Backoff:
             self.excused += 1
             self.last = max(self.last, told or 0.0)
             return self.last
-        if self.is_owed and not (self.tries or self.is_doubled) and told is None and not failed:
+        if not (self.tries or self.is_doubled or self.is_told or failed):
             self.is_doubled = True
-            self.last *= 2.0
+            self.last *= 2.0 if self.is_owed else 1.0
             return self.last
         self.tries += 1
         self.failed_debts += self.tries == 1 and self.is_owed

@@ -24,6 +24,9 @@ V = TypeVar("V")
 STUCK_PROBES = 3
 """Refused probes in a row, each of a page refused before, that make the last one's page broken."""
 
+UNLIKELY = 1e-5
+"""Chance under which the refusals of one page are no chance any more."""
+
 MOST_PAGES = 256
 """Most pages remembered per slot and kind."""
 
@@ -46,7 +49,8 @@ class Suspects:
         self._accepted_count = 0
         self._failed: dict[Page, int] = {}
         """Page to the acceptances of its host before it failed first."""
-        self._refused: dict[Page, None] = {}
+        self._refused: dict[Page, int] = {}
+        """Page to its refusals."""
         self._broken: dict[Page, None] = {}
         self._doubted: dict[Page, None] = {}
         """Those that were broken before the present epoch."""
@@ -81,7 +85,7 @@ class Suspects:
     def on_epoch(self) -> None:
         """A congestion epoch begins: no page is broken for certain any more."""
         for page in self._broken:
-            _remember(self._refused, page, None)
+            _remember(self._refused, page, 1)
         self._doubted, self._broken = self._broken, {}
         self._sole = None
         self._crowded = False
@@ -97,9 +101,18 @@ class Suspects:
         self._sole = None
         self._crowded = False
 
-    def is_broken(self, page: Page | None, *, probe: bool, recheck: bool) -> bool:
-        """Whether a refusal that has just arrived is the page's own fault."""
+    def is_broken(
+        self, page: Page | None, *, probe: bool, recheck: bool, noise: float = 0.0
+    ) -> bool:
+        """Whether a refusal that has just arrived is the page's own fault.
+
+        Args:
+            noise: share of the requests that are refused by chance: as often as that explains, a
+                page may be refused.
+        """
         if page is None:
+            return False
+        if noise and noise ** (1 + self._refused.get(page, 0)) > UNLIKELY:
             return False
         if page in self._broken:
             return True
@@ -123,7 +136,7 @@ class Suspects:
         """Remember a refusal that counted as pain in the present epoch."""
         if page is None:
             return
-        _remember(self._refused, page, None)
+        _remember(self._refused, page, 1 + self._refused.get(page, 0))
         self._crowded |= self._sole not in (None, page)
         self._sole = page
 

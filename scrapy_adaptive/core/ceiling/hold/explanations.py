@@ -17,7 +17,7 @@ from scrapy_adaptive.core.ceiling.base import GAPS, SLOWEST
 
 from .bracket import PRICE
 from .epoch import ISOLATED
-from .noise import FASTER, Trial
+from .noise import FASTER, MUCH_FASTER, Trial
 from .windows import explained, unit_above
 
 if TYPE_CHECKING:
@@ -100,10 +100,13 @@ def by_rate(state: State, epoch: Epoch) -> Verdict:
     if not epoch.is_alone:
         bracket.cuts = 0
     is_slow = FASTER * epoch.rate <= bracket.best and not bracket.unit
-    if epoch.is_alone and epoch.spacing >= ISOLATED and (epoch.was_held or is_slow):
-        least = _cut(state, epoch, least)
-        if is_slow or bracket.cuts > CUTS:
-            return _begin_trial(state, epoch)
+    if epoch.is_alone and (epoch.was_held or is_slow):
+        if epoch.spacing >= ISOLATED:
+            least = _cut(state, epoch, least)
+            if is_slow or bracket.cuts > CUTS:
+                return _begin_trial(state, epoch, FASTER, epoch.rate)
+        elif epoch.was_held and epoch.served > 1:
+            return _begin_trial(state, epoch, MUCH_FASTER, least)
     if epoch.was_held or (bracket.is_start and epoch.recovery.tries):
         bracket.lo = 0.0
     _enclose(bracket, epoch, least, state.noise.unexpected)
@@ -162,15 +165,17 @@ def _enclose(bracket: Bracket, epoch: Epoch, least: float, unexpected: float) ->
         bracket.cost = max(bracket.cost, bracket.lo * epoch.outage)
 
 
-def _begin_trial(state: State, epoch: Epoch) -> Verdict:
-    """Would a faster rate be refused more often?"""
+def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Verdict:
+    """Would a faster rate be refused more often? If it would, the limit is no less than `least`."""
     bracket = state.bracket
-    rate = max(FASTER * epoch.rate, bracket.best)
+    if not bracket.cuts:
+        state.series, state.hits = epoch.spacing, 1
+    rate = max(faster * epoch.rate, bracket.best)
     told = unit_above(state.quiet) if epoch.recovery.told else 0.0
     bracket.best = epoch.rate
     state.fallback = copy(bracket)
     state.fallback.lo, state.fallback.cuts = 0.0, 0
-    _enclose(state.fallback, epoch, epoch.rate, state.noise.unexpected)
+    _enclose(state.fallback, epoch, least, state.noise.unexpected)
     state.trial = Trial.begin(
         state.hits,
         state.series,
