@@ -272,5 +272,5 @@ class Hold(Ceiling):
             state.noise.on_found(state.trial.hits, state.trial.pages)
         state.trial = state.fallback = None
         bracket.cuts = 0
-        bracket.lift()
+        bracket.lift(1.0)
         self._move(now, bracket.rate)
