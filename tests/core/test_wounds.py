@@ -102,10 +102,11 @@ class TestSilences:
         """A minute ended the last pause, so the ten seconds are not tried again."""
         silence = Backoff()
         silence.first(rate=0.5, told=None)
-        for _ in range(3):
+        for _ in range(4):
             silence.longer(rate=0.5, told=None)
         assert silence.on_recovered().waited == 62.0
         silence.first(rate=0.5, told=None)
+        silence.longer(rate=0.5, told=None)
         assert silence.longer(rate=0.5, told=None) == 62.0
 
     def test_a_wait_that_a_late_refusal_asked_for_counts_as_outlasted(self) -> None:

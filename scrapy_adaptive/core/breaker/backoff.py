@@ -5,8 +5,8 @@ Laws
 * What the site asked for is kept whole, never shortened.
 * Without a word from the site: at least 1.2 gaps of the rate in use, at least 0.25 s, and until
   what was served beyond the pace is repaid.
-* When that was too short: once more, as chance may have refused; a debt's twice as long. Then the
-  silence that worked before, then just over the units in which people write limits, then twice as
+* When that was too short: once more, up to 11 s, as chance may have refused; a debt's twice as
+  long. Then the silence that worked before, then just over the units in which people write limits, then twice as
   long each time.
 * What the site asked for, and was too short twice, grows the same way.
 * Where refusals come by chance, as many test requests may be refused as chance explains, after the
@@ -124,7 +124,8 @@ class Backoff:
             self.excused += 1
             self.last = max(self.last, told or 0.0)
             return self.last
-        if not (self.tries or self.is_doubled or self.is_told or failed):
+        is_free = not (self.tries or self.is_doubled or self.is_told or failed)
+        if is_free and (self.is_owed or self.last <= RUNGS[0]):
             self.is_doubled = True
             self.last *= 2.0 if self.is_owed else 1.0
             return self.last

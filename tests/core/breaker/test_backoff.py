@@ -47,18 +47,18 @@ def test_a_word_of_the_site_replaces_the_guess_even_when_it_is_shorter() -> None
 def test_refused_probes_climb_just_over_human_units() -> None:
     silence = Backoff()
     assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
-    climbed = [silence.longer(rate=0.5, told=None) for _ in range(8)]
-    assert climbed == [11.0, 35.0, 62.0, 150.0, 305.0, 1000.0, 3620.0, 7240.0]
+    climbed = [silence.longer(rate=0.5, told=None) for _ in range(9)]
+    assert climbed == [2.4, 11.0, 35.0, 62.0, 150.0, 305.0, 1000.0, 3620.0, 7240.0]
 
 
 @pytest.mark.parametrize(("noise", "excused"), [(0.005, 0), (0.05, 1), (0.15, 2), (0.5, 6)])
 def test_as_many_test_requests_are_no_news_as_chance_explains(noise: float, excused: int) -> None:
-    """.15² is .0225, and .15³ less than a hundredth: two. A new pause, a new excuse."""
+    """.15² is .0225, and .15³ less than a hundredth: two, and one that any pause has."""
     silence = Backoff()
     for _ in range(2):
         first = silence.first(rate=0.5, told=None)
-        climbed = [silence.longer(rate=0.5, told=None, noise=noise) for _ in range(excused + 2)]
-        assert climbed == [*[first] * excused, 11.0, 35.0]
+        climbed = [silence.longer(rate=0.5, told=None, noise=noise) for _ in range(excused + 3)]
+        assert climbed == [*[first] * (excused + 1), 11.0, 35.0]
 
 
 def test_a_wait_that_the_site_asked_for_grows_where_it_was_too_short_twice() -> None:
@@ -100,6 +100,7 @@ def test_a_silence_that_worked_is_tried_when_the_first_is_too_short() -> None:
     assert silence.on_recovered() == Recovery(tries=1, waited=5.0, told=True)
     assert silence.worked == 5.0
     assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
+    assert silence.longer(rate=0.5, told=None) == pytest.approx(2.4), "chance, perhaps"
     assert silence.longer(rate=0.5, told=None) == 5.0
     assert silence.longer(rate=0.5, told=None) == 11.0
 
@@ -157,6 +158,7 @@ class TestDebts:
         silence = Backoff()
         silence.first(rate=10.0, told=None)
         silence.longer(rate=10.0, told=None)
+        silence.longer(rate=10.0, told=None)
         silence.on_recovered()
         assert silence.worked == 11.0
         return silence
@@ -167,10 +169,10 @@ class TestDebts:
         assert found == pytest.approx([2.4, 4.8, 11.0, 35.0])
 
     def test_one_of_less_than_a_gap_is_not(self, silence: Backoff) -> None:
-        assert slept(silence, 1, debt=0.05) == pytest.approx([0.25, 11.0])
+        assert slept(silence, 1, 2, debt=0.05) == pytest.approx([0.25, 0.25, 11.0])
 
-    def test_at_the_first_pause_there_is_nothing_to_double(self) -> None:
-        assert slept(Backoff(), 1, debt=2.0) == pytest.approx([2.4, 11.0])
+    def test_at_the_first_pause_nothing_is_doubled(self) -> None:
+        assert slept(Backoff(), 1, 2, debt=2.0) == pytest.approx([2.4, 2.4, 11.0])
 
     @pytest.mark.parametrize(("told", "failed", "then"), [(7.0, False, 35.0), (None, True, 11.0)])
     def test_after_a_word_of_the_site_or_a_failure_it_is_not(

@@ -2,8 +2,8 @@
 
 Laws
 ----
-* Each takes the epoch for its own, and says how to go on, or leaves it to the next: noise, a trial
-  of a faster rate, a limit on what is in flight, chance, the rate.
+* Each takes the epoch for its own, and says how to go on, or leaves it to the next: noise, a
+  limit on what is in flight, a trial of a faster rate, chance, the rate.
 * A held rate that is refused is cut a little; a rate above it that is refused becomes `hi`.
 * What is inferred raises `lo` or names a rate to try; only a refusal sets `hi`.
 """
@@ -53,6 +53,15 @@ def by_noise(state: State, epoch: Epoch) -> Verdict | None:
     return Verdict(state.bracket.rate, is_new=False) if is_noise else None
 
 
+def by_cap(state: State, epoch: Epoch) -> Verdict | None:
+    """It came where more were in flight than usual, once too often: that binds now, no rate."""
+    if epoch.recovery.tries or not state.cap.on_epoch(epoch.level):
+        return None
+    state.trial = state.fallback = None
+    state.bracket.lift(1.0)
+    return Verdict(state.bracket.rate)
+
+
 def by_trial(state: State, epoch: Epoch) -> Verdict | None:
     """It came while a faster rate was tried."""
     trial, before = state.trial, state.fallback
@@ -64,14 +73,6 @@ def by_trial(state: State, epoch: Epoch) -> Verdict | None:
     state.bracket = before
     before.lo = max(before.lo, min(before.hi, epoch.least) * (1.0 - MARGIN))
     return Verdict(before.lo)
-
-
-def by_cap(state: State, epoch: Epoch) -> Verdict | None:
-    """It came where more were in flight than usual, once too often: that binds now, no rate."""
-    if epoch.recovery.tries or not state.cap.on_epoch(epoch.level):
-        return None
-    state.bracket.lift(1.0)
-    return Verdict(state.bracket.rate)
 
 
 def by_chance(state: State, epoch: Epoch) -> Verdict | None:
@@ -120,8 +121,8 @@ def by_rate(state: State, epoch: Epoch) -> Verdict:
 
 EXPLANATIONS: tuple[Callable[[State, Epoch], Verdict | None], ...] = (
     by_noise,
-    by_trial,
     by_cap,
+    by_trial,
     by_chance,
     by_rate,
 )
