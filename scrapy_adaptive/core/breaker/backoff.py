@@ -6,8 +6,8 @@ Laws
 * Without a word from the site: at least 1.2 gaps of the rate in use, at least 0.25 s, and until
   what was served beyond the pace is repaid.
 * When that was too short: once more, up to 11 s, as chance may have refused; a debt's twice as
-  long. Then the silence that worked before, then just over the units in which people write limits, then twice as
-  long each time.
+  long. Then the silence that worked before, then just over the units in which people write limits,
+  then twice as long each time.
 * What the site asked for, and was too short twice, grows the same way.
 * Where refusals come by chance, as many test requests may be refused as chance explains, after the
   same silence each.

@@ -122,8 +122,9 @@ class TestDoubt:
         assert played.refused_rate == 4.0
         assert played.rate == pytest.approx(0.99 * 6 / 10.75)
 
-    def test_far_under_what_was_served_one_refusal_may_be_chance_too_but_not_two(self) -> None:
-        """4/s, where 10/s had been held. Then six pages and a test request in 1.5 + .3 s."""
+    def test_far_under_what_was_served_one_refusal_may_be_chance_too(self) -> None:
+        """4/s, where 10/s had been held: a second one soon after is asked about at 10/s, and two
+        more there are believed."""
         played = held(4.0, hi=4.1)
         played.hold.state.bracket.best = 10.0
         played.serve(20)
@@ -133,6 +134,10 @@ class TestDoubt:
         played.serve(5)
         played.refuse()
         played.recover(0.3)
+        assert played.rate == 10.0
+        for _ in range(4):
+            played.refuse()
+            played.recover(0.3)
         assert played.rate < 4.0
 
 
