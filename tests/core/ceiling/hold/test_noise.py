@@ -146,7 +146,7 @@ class TestCaps:
         for _ in range(5):
             assert played.hold.concurrency == float("inf")
             for level in (1, 2, 3, 4):
-                played.serve(5, level=level)
+                played.serve(8, level=level)
             played.refuse(level=5)
             played.recover(0.12)
         assert played.hold.concurrency == 4
