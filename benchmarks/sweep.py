@@ -31,7 +31,7 @@ from typing import TypeVar
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row, crawl
 from benchmarks.tables import Table
-from scrapy_adaptive.core import slot
+from scrapy_adaptive.core import evidence, slot
 from scrapy_adaptive.core import slot_registry as slots
 from scrapy_adaptive.core.breaker import backoff as silence
 from scrapy_adaptive.core.ceiling import base as ceiling
@@ -46,7 +46,6 @@ from scrapy_adaptive.core.ceiling.hold import (
 )
 from scrapy_adaptive.core.ceiling.hold import ceiling as hold
 from scrapy_adaptive.core.ceiling.hold import concurrency_cap as caps
-from scrapy_adaptive.core.diagnosis import evidence
 from scrapy_adaptive.core.diagnosis import page_classes as classes
 from scrapy_adaptive.core.pacing import concurrency as slowness
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from .ceiling.registry import CEILINGS
-from .diagnosis.evidence import BLIND
 from .diagnosis.page_classes import DOUBT, Classes, Families
+from .evidence import BLIND
 from .slot import Slot
 from .slot_config import Limits
 from .types import Answer, Decision, Event, Learned

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .evidence import LEAST_SHARE
+from scrapy_adaptive.core.evidence import LEAST_SHARE
 
 DOUBT = 0.1
 """Chance from which the host's lid is lifted: at a faster rate the next epochs tell soon."""

@@ -6,7 +6,6 @@ from random import Random
 
 import pytest
 
-from scrapy_adaptive.core.diagnosis.evidence import BLIND
 from scrapy_adaptive.core.diagnosis.page_classes import (
     DEPTH,
     DOUBT,
@@ -15,6 +14,7 @@ from scrapy_adaptive.core.diagnosis.page_classes import (
     Families,
     normalised,
 )
+from scrapy_adaptive.core.evidence import BLIND
 
 
 def served(**counts: int) -> Classes:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from scrapy_adaptive.core.diagnosis.evidence import BLIND, LEAST_SHARE
+from scrapy_adaptive.core.evidence import BLIND, LEAST_SHARE
 
 COMMON = 0.75
 """A level that three in four of the accepted requests had tells nothing: its evidence begins anew.
