@@ -26,7 +26,7 @@ a smaller difference."""
 MOST = 0.2
 """More than this share of refusals is never taken for noise."""
 
-SURE = 4.0
+SURE = 8.0
 """Log likelihood ratio from which a trial is believed, either way."""
 
 CLUSTER = 2.5

@@ -123,7 +123,7 @@ class TestDoubt:
         assert played.rate == pytest.approx(0.99 * 6 / 10.75)
 
     def test_far_under_what_was_served_one_refusal_may_be_chance_too(self) -> None:
-        """4/s, where 10/s had been held: a second one soon after is asked about at 10/s, and two
+        """4/s, where 10/s had been held: a second one soon after is asked about at 10/s, and some
         more there are believed."""
         played = held(4.0, hi=4.1)
         played.hold.state.bracket.best = 10.0
@@ -135,7 +135,7 @@ class TestDoubt:
         played.refuse()
         played.recover(0.3)
         assert played.rate == 10.0
-        for _ in range(4):
+        for _ in range(9):
             played.refuse()
             played.recover(0.3)
         assert played.rate < 4.0
