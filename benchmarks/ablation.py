@@ -24,24 +24,17 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter
 from typing import Any
 from unittest.mock import PropertyMock, patch
 
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row
 from benchmarks.sweep import Cell, arguments, crawled, tabulate
-from scrapy_adaptive.core.breaker import backoff as silence
-from scrapy_adaptive.core.breaker.backoff import Silence
-from scrapy_adaptive.core.ceiling.hold import bracket, epoch, noise
-from scrapy_adaptive.core.ceiling.hold import ceiling as hold
-from scrapy_adaptive.core.ceiling.hold import state as belief
+from scrapy_adaptive.core.breaker.backoff import Backoff
+from scrapy_adaptive.core.ceiling.hold import ceiling, explanations, state
 from scrapy_adaptive.core.ceiling.hold.ceiling import Hold
-from scrapy_adaptive.core.ceiling.hold.concurrency_cap import Caps
-from scrapy_adaptive.core.ceiling.hold.epoch import Epoch
-from scrapy_adaptive.core.ceiling.hold.history import Ledger
+from scrapy_adaptive.core.ceiling.hold.concurrency_cap import Cap
 from scrapy_adaptive.core.ceiling.hold.noise import Noise
-from scrapy_adaptive.core.ceiling.hold.state import Belief
 from scrapy_adaptive.core.diagnosis.broken_pages import Suspects
 
 REGIMES = (
@@ -106,59 +99,33 @@ def drops(owner: type, method: str, **usual: object) -> Patch:
     return puts(owner, method, dull)
 
 
-def refused_step(_: Belief, epoch: Epoch, __: float) -> tuple[float, float]:
-    """What is known without runs."""
-    return 0.0, epoch.rate
-
-
-def forget(self: Belief, _: float) -> None:
-    """No rate that passed before is remembered."""
-    self.lo = 0.0
-
-
 DEBT = Hold.debt
 
 
 def start_debt(self: Hold, now: float) -> float:
     """A debt at the start only."""
-    return 0.0 if self.belief.lo else DEBT(self, now)
+    return 0.0 if self.held_rate else DEBT(self, now)
 
+
+WITHOUT_CHANCE = tuple(each for each in explanations.EXPLANATIONS if each.__name__ != "by_chance")
 
 PARTS: dict[str, tuple[Patch, ...]] = {
-    "price of a silence": (puts(Belief, "price", property(attrgetter("cost"))),),
-    "search": (puts(belief, "is_closed", lambda *_: True),),
-    "outlasting silences": (puts(hold, "OUTLAST_MOST", 0.0),),
-    "hurry far below hi": (puts(belief, "FAR", math.inf),),
-    "gentle hurry": (puts(bracket, "GENTLY", 2.0),),
-    "hope": (answers(Belief, "lose", None),),
+    "search": (puts(ceiling, "is_closed", lambda *_: True),),
+    "outlasting silences": (puts(ceiling, "OUTLAST_MOST", 0.0),),
+    "hurry far below hi": (puts(state, "FAR", math.inf),),
     "debt": (puts(Hold, "debt", start_debt),),
-    "debt at the start": (puts(hold, "AT_START", 0.0),),
-    "second sleep of a debt": (puts(silence, "CREDIT", 1),),
-    "time between refusals": (reads(Belief, "carried", 0.0),),
-    "joint short accounts": (reads(Epoch, "is_hasty", False),),
-    "half of a held rate": (puts(epoch, "DEEPEST", 0.0),),
-    "account of a burst": (answers(Belief, "is_burst", False),),
-    "gap of a refused step": (answers(Belief, "shown_by_gap", 0.0),),
-    "rate that passed before": (puts(Belief, "fall_back", forget),),
-    "two runs": (puts(Belief, "limits", refused_step),),
-    "runs between refusals": (answers(Ledger, "since_emptied", None),),
-    "late timers": (answers(Ledger, "time", None),),
-    "late probes": (puts(Epoch, "usual_outage", property(attrgetter("outage"))),),
-    "human windows": (answers(Belief, "window", None),),
-    "windows that are told": (answers(Belief, "is_window", False),),
-    "refutation of windows": (answers(Belief, "refutes_window", False),),
-    "noise": (puts(hold, "DEEP", math.inf), reads(Belief, "seen", 0.0)),
-    "look after some cuts": (puts(hold, "DEEP", math.inf),),
-    "look after one refusal": (reads(Belief, "seen", 0.0),),
-    "more evidence where open": (drops(Noise, "on_refused", is_open=False),),
+    "debt at the start": (puts(ceiling, "AT_START", 0.0),),
+    "human windows": (puts(explanations, "explained", lambda *_: (0.0, 0.0)),),
+    "trials of a faster rate": (
+        puts(explanations, "CUTS", math.inf),
+        puts(explanations, "MUCH_FASTER", 1.0 + 1e-9),
+    ),
     "recount of noise": (answers(Noise, "on_held", None),),
-    "end of noise": (puts(noise, "GONE", math.inf),),
     "price of what noise hides": (reads(Noise, "unexpected", 0.0),),
-    "excuse of a probe": (drops(Silence, "longer", by_chance=False),),
-    "caps": (answers(Caps, "on_epoch", False),),
-    "closed door": (answers(Hold, "_as_closed_door", False),),
-    "chance": (answers(Belief, "is_chance", False),),
+    "caps": (answers(Cap, "on_epoch", False),),
+    "chance": (puts(explanations, "EXPLANATIONS", WITHOUT_CHANCE),),
     "broken pages": (answers(Suspects, "is_broken", False),),
+    "chance of a test request": (drops(Backoff, "longer", noise=0.0),),
 }
 """What is left out, by the name of the part."""
 

@@ -31,15 +31,21 @@ from typing import TypeVar
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row, crawl
 from benchmarks.tables import Table
-from scrapy_adaptive.core import slot
+from scrapy_adaptive.core import evidence, slot
 from scrapy_adaptive.core import slot_registry as slots
 from scrapy_adaptive.core.breaker import backoff as silence
 from scrapy_adaptive.core.ceiling import base as ceiling
-from scrapy_adaptive.core.ceiling.hold import account, bracket, epoch, noise, runs
+from scrapy_adaptive.core.ceiling.hold import (
+    bracket,
+    epoch,
+    explanations,
+    history,
+    noise,
+    state,
+    windows,
+)
 from scrapy_adaptive.core.ceiling.hold import ceiling as hold
 from scrapy_adaptive.core.ceiling.hold import concurrency_cap as caps
-from scrapy_adaptive.core.ceiling.hold import history as ledger
-from scrapy_adaptive.core.ceiling.hold import state as belief
 from scrapy_adaptive.core.diagnosis import page_classes as classes
 from scrapy_adaptive.core.pacing import concurrency as slowness
 
@@ -111,50 +117,32 @@ class Constant:
 
 
 CONSTANTS = (
-    Constant("STEP", bracket),
-    Constant("NARROW", bracket, (belief, hold)),
+    *(Constant(name, bracket) for name in ("STEP", "NARROW")),
     Constant("ABOVE", bracket, is_multiple=True),
-    Constant("LIFT", bracket, (belief,)),
-    Constant("HOPE", bracket, (belief,)),
-    Constant("FAR", bracket, (belief,)),
-    Constant("GENTLY", bracket, is_multiple=True),
-    Constant("FIRST_CLIMB", bracket, (hold,)),
-    *(Constant(name, belief, (hold,)) for name in ("PRICE", "MARGIN")),
-    *(Constant(name, belief) for name in ("DEEPER", "ENOUGH", "UNLIKELY")),
-    Constant("ISOLATED", epoch, (belief, hold)),
+    *(Constant(name, bracket, (state,)) for name in ("FAR", "FIRST_CLIMB")),
+    Constant("PRICE", bracket, (explanations, hold, state)),
+    *(Constant(name, explanations) for name in ("MARGIN", "CUTS", "UNLIKELY")),
+    Constant("ENOUGH", windows),
+    Constant("ISOLATED", epoch, (explanations, hold, state)),
     *(Constant(name, epoch, (hold,)) for name in ("SHORTEST", "SETTLING")),
-    Constant("ROUGH", epoch, (runs,)),
-    *(Constant(name, hold) for name in ("DEEP", "KNOWN", "OUTLAST_MOST", "AT_START")),
-    Constant("LOST", belief, (hold,), is_multiple=True),
-    Constant("LATEST", ledger, is_multiple=True),
-    Constant("DEEPEST", epoch, is_multiple=True),
-    Constant("LOOK", noise, (hold,), is_multiple=True),
-    *(
-        Constant(name, noise)
-        for name in (
-            "MOST",
-            "RATIO",
-            "IS_REAL",
-            "IS_NOISE",
-            "CLUSTER",
-            "FEWEST",
-            "DEVIATIONS",
-            "GONE",
-        )
-    ),
-    *(Constant(name, caps) for name in ("BLIND", "LEAST_SHARE", "MEMORY", "RETEST", "SERVED")),
+    *(Constant(name, hold) for name in ("OUTLAST_MOST", "AT_START")),
+    *(Constant(name, noise, (explanations,), True) for name in ("FASTER", "MUCH_FASTER")),
+    *(Constant(name, noise) for name in ("MOST", "SURE", "CLUSTER")),
+    *(Constant(name, caps) for name in ("MEMORY", "RETEST", "SERVED")),
     Constant("COMMON", caps, is_multiple=True),
     Constant("SLOW", slowness, is_multiple=True),
     *(Constant(name, slowness) for name in ("SCATTER", "FEWEST", "MOST", "ROUND")),
     Constant("STAYED", slowness, is_multiple=True),
-    Constant("GAPS", ceiling, (epoch, hold, silence), is_multiple=True),
+    Constant("GAPS", ceiling, (epoch, hold, explanations), is_multiple=True),
     Constant("BREATH", silence, (slot,)),
     Constant("CREDIT", silence),
     Constant("DRAIN", slot),
-    *(Constant(name, classes, (slots,)) for name in ("BLIND", "DOUBT")),
-    *(Constant(name, classes) for name in ("LEAST_SHARE", "MEMORY")),
+    Constant("BLIND", evidence, (slots, caps)),
+    Constant("LEAST_SHARE", evidence, (classes, caps)),
+    Constant("DOUBT", classes, (slots,)),
+    Constant("MEMORY", classes),
     Constant("OWN", classes, is_multiple=True),
-    Constant("IDLE", account),
+    Constant("IDLE", history),
 )
 
 CHANCY = ("noise=", "window:")

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scrapy_adaptive.core.ceiling.registry import CEILINGS
 from scrapy_adaptive.core.limits.rule import Rule, RuleError
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.slot_registry import CEILINGS
 from scrapy_adaptive.rules.reading import read_rule
 
 from .errors import SettingsError

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from .breaker.global_breaker import GlobalBreaker
 from .breaker.uplink import Cut, Uplink
+from .ceiling.registry import CEILINGS
 from .crawl_wide import CrawlWide
 from .forgotten import Silence
 from .limits.book import Book
@@ -26,7 +27,7 @@ from .limits.known import FIELD, KnownLimits, Leaf
 from .pacing.global_rate import GlobalRate
 from .slot import Slot
 from .slot_config import Limits
-from .slot_registry import CEILINGS, Slots
+from .slot_registry import Slots
 from .slot_state import State
 from .types import Answer, Decision, Event, Hold, Outcome, Permit, Reason, Wanted
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from .breaker.backoff import BREATH, JITTER_RATIO, NO_SILENCE, Silence
+from .breaker.backoff import BREATH, JITTER_RATIO, NO_BACKOFF, Backoff
 from .breaker.breaker import Phase, Signal
 from .breaker.failures import Failures
 from .breaker.pause import NEVER, Pause
@@ -52,7 +52,7 @@ class Taught(NamedTuple):
     """What refusals have taught of a site."""
 
     ceiling: Ceiling
-    silence: Silence
+    backoff: Backoff
 
 
 class Slot:
@@ -68,6 +68,7 @@ class Slot:
 
     __slots__ = (
         "__weakref__",
+        "_backoff",
         "_drain",
         "_drained_number",
         "_epoch_at",
@@ -79,7 +80,6 @@ class Slot:
         "_recheck_at",
         "_sent_at",
         "_sent_count",
-        "_silence",
         "_straggler_count",
         "accepted_count",
         "again_count",
@@ -110,7 +110,7 @@ class Slot:
     _recheck_at: Instant | None
     _excused: bool
     _failed_epoch: bool
-    _silence: Silence
+    _backoff: Backoff
     _sent_at: Instant
     _failures: Failures
 
@@ -149,7 +149,7 @@ class Slot:
         """Whether the present pause is a broken page's, or an earlier run's: it cut nothing."""
         self._failed_epoch = False
         """Whether the present pause is that of a host that fails, and refused nothing."""
-        self._silence = NO_SILENCE
+        self._backoff = NO_BACKOFF
         self._sent_count = 0
         self._sent_at = LONG_AGO
         self._failures = Failures()
@@ -396,14 +396,14 @@ class Slot:
     def learned(self) -> Learned | None:
         """What is worth remembering of this slot; None before anything is known."""
         learned = self.ceiling.learned
-        return None if learned is None else learned._replace(silence=self._silence.worked)
+        return None if learned is None else learned._replace(silence=self._backoff.worked)
 
     def recall(self, learned: Learned) -> None:
         """Begin with what an earlier crawl had learned, as a guess."""
         self.ceiling.recall(learned)
         if learned.silence:
-            self._silence = Silence()
-            self._silence.recall(learned.silence)
+            self._backoff = Backoff()
+            self._backoff.recall(learned.silence)
 
     def expect(self, rate: float) -> None:
         """Rules let so many requests a second pass: a first guess, where nothing was learned yet.
@@ -452,8 +452,8 @@ class Slot:
 
     def begin_anew(self, ceiling: Ceiling, now: float) -> Taught:
         """The refusals of late were not this site's: forget them; returns what they taught."""
-        taught = Taught(self.ceiling, self._silence)
-        self.take_up(Taught(ceiling, Silence()))
+        taught = Taught(self.ceiling, self._backoff)
+        self.take_up(Taught(ceiling, Backoff()))
         self.suspects = Suspects()
         self._recheck_at = None
         if self.phase is not Phase.CLOSED:
@@ -463,7 +463,7 @@ class Slot:
 
     def take_up(self, taught: Taught) -> None:
         """Go on with what refusals had taught."""
-        self.ceiling, self._silence = taught
+        self.ceiling, self._backoff = taught
         self.pace.take_up(self.ceiling)
 
     def swap(self, ceiling: Ceiling) -> Ceiling:
@@ -482,7 +482,7 @@ class Slot:
     def acquit(self, now: float) -> None:
         """The present epoch is that of a class of pages, which has a slot of its own from here."""
         self.suspects.on_pardon()
-        self.ceiling.on_acquittal(now)
+        self.ceiling.on_class_split(now)
         self._excused = True
 
     def _end(self, permit: Permit) -> None:
@@ -513,7 +513,7 @@ class Slot:
         if not permit.probe:
             return Event.ACCEPTED, "was in flight when the pause began"
         self.pause.end(now)
-        recovery = self._silence.on_recovered()
+        recovery = self._backoff.on_recovered()
         if self._excused:
             self.ceiling.on_resumed(now)
         else:
@@ -536,10 +536,11 @@ class Slot:
             self._failures.on_answered()
             self._failed_epoch = False
         suspects = self.suspects
-        if suspects.is_broken(answer.page, probe=permit.probe, recheck=permit.recheck):
+        noise = self.ceiling.noise_ratio
+        if suspects.is_broken(answer.page, probe=permit.probe, recheck=permit.recheck, noise=noise):
             self._excused |= self.phase is Phase.CLOSED
             self._pardon(answer.page, now)
-            self._pause(now, self._silence.first(rate=NEVER, told=answer.told), chance, answer)
+            self._pause(now, self._backoff.first(rate=NEVER, told=answer.told), chance, answer)
             return Event.BROKEN, "this page is refused whatever the pace"
         what = answer.outcome.value
         if permit.probe and not self._excused:
@@ -551,17 +552,18 @@ class Slot:
                 self._excused = True
                 self._pause(now, wait, chance, answer)
                 return Event.LATE, f"{what}, sent before a pause that is over"
-            self._silence.lengthen(wait)
+            self._backoff.lengthen(wait)
             event, why = Event.LATE, f"{what}, sent before the pause began"
         else:
             rate = self._begin_epoch(now, permit)
             self._failed_epoch = failed
             debt = self.ceiling.debt(now)
-            wait = self._silence.first(rate=self.rate, told=answer.told, debt=debt, failed=failed)
+            wait = self._backoff.first(rate=self.rate, told=answer.told, debt=debt, failed=failed)
             cut = f", {self.rate:.3g}/s from here" if self.rate < rate else ""
             event, why = Event.TRIPPED, f"{what} at {rate:.3g}/s{cut}"
         suspects.on_refused(answer.page)
-        self.ceiling.on_refused()
+        if event is not Event.PROBE_REFUSED or self._backoff.tries:  # else it may be chance
+            self.ceiling.on_refused()
         self._pause(now, wait, chance, answer)
         return event, why
 
@@ -569,8 +571,8 @@ class Slot:
         """Most slots are never refused, and have no need of these."""
         if self.suspects is NO_SUSPECTS:
             self.suspects = Suspects()
-        if self._silence is NO_SILENCE:
-            self._silence = Silence()
+        if self._backoff is NO_BACKOFF:
+            self._backoff = Backoff()
 
     def _alone(self, permit: Permit, answer: Answer, now: float) -> str:
         """Why a failure slows nothing down; empty where it does."""
@@ -592,10 +594,10 @@ class Slot:
         """Nothing is gained by waiting: go on, as before the pause if no refusal made it."""
         if self.phase is Phase.CLOSED:
             return
-        recovery = self._silence.on_recovered()
+        recovery = self._backoff.on_recovered()
         if self._failed_epoch:
             self.suspects.on_pardon()
-            self.ceiling.on_pardon(now)
+            self.ceiling.on_rollback(now)
         if self._failed_epoch or self._excused:
             self.ceiling.on_resumed(now)
         else:
@@ -614,18 +616,18 @@ class Slot:
 
     def _after_probe(self, answer: Answer) -> float:
         """Seconds of silence after a probe that was refused."""
-        return self._silence.longer(
+        return self._backoff.longer(
             rate=self.rate,
             told=answer.told,
             failed=answer.outcome is Outcome.FAILED,
-            by_chance=self.ceiling.noise_ratio > 0.0,
+            noise=self.ceiling.noise_ratio,
         )
 
     def _pardon(self, page: Page | None, now: float) -> None:
         """Take the latest cut back, if this page alone caused it."""
         if page is not None and self.suspects.sole == page:
             self.suspects.on_pardon()
-            self.ceiling.on_pardon(now)
+            self.ceiling.on_rollback(now)
             self._excused = True
 
     def _begin_epoch(self, now: float, permit: Permit) -> float:
@@ -634,7 +636,7 @@ class Slot:
         self._epoch_at = now
         self._excused = False
         self.suspects.on_epoch()
-        self.ceiling.on_pain(now, permit, rate=refused_rate)
+        self.ceiling.on_congestion(now, permit, rate=refused_rate)
         self.pace.drain(now)
         return refused_rate
 

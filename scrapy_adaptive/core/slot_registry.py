@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 from .breaker.breaker import Phase
-from .ceiling.aimd import Aimd
-from .ceiling.base import Ceiling
-from .ceiling.hold.ceiling import Hold
-from .diagnosis.page_classes import BLIND, DOUBT, Classes, Families
+from .ceiling.registry import CEILINGS
+from .diagnosis.page_classes import DOUBT, Classes, Families
+from .evidence import BLIND
 from .forgotten import Forgotten, Silence, Silent
 from .slot import Slot
 from .slot_config import Limits
@@ -32,12 +31,6 @@ ROUNDING = 0.01
 EVICTION_LOOKS = 16
 """Slots looked at for one that is idle, each time a slot is made beyond the most."""
 
-CEILINGS: Mapping[str, Callable[[Limits], Ceiling]] = {
-    "hold": lambda limits: Hold(limits.start_rate, grows_in_flight=limits.is_auto),
-    "aimd": lambda limits: Aimd(limits.backoff_ratio),
-}
-"""The laws that learn a slot's limit, by name."""
-
 
 class Slots:
     """Slots by key, the least recently used first.
@@ -45,7 +38,7 @@ class Slots:
     Args:
         limits: bounds of a slot with none of its own.
         slot_limits: bounds of the slots that have their own, by key.
-        ceiling: name of the law that learns a slot's limit: one of `CEILINGS`.
+        ceiling: name of the law that learns a slot's limit: one of those in `ceiling.registry`.
         most: most slots remembered.
     """
 

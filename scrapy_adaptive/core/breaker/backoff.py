@@ -5,15 +5,19 @@ Laws
 * What the site asked for is kept whole, never shortened.
 * Without a word from the site: at least 1.2 gaps of the rate in use, at least 0.25 s, and until
   what was served beyond the pace is repaid.
-* When that was too short: a debt once more as long, then the silence that worked before, then
-  just over the units in which people write limits: ten seconds, a minute, a quarter of an hour,
-  an hour.
-* Where refusals come by chance, the first probe refused is no news: the same silence again.
-* Where a host fails instead of refusing, the silence begins at 0.25 s and doubles, up to a minute.
+* When that was too short: once more, up to 11 s, as chance may have refused; a debt's twice as
+  long. Then the silence that worked before, then just over the units in which people write limits,
+  then twice as long each time.
+* What the site asked for, and was too short twice, grows the same way.
+* Where refusals come by chance, as many test requests may be refused as chance explains, after the
+  same silence each.
+* Where a host fails instead of refusing, the silence begins at 0.25 s and doubles, up to a second.
 * Chance only lengthens a silence.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from scrapy_adaptive.core.state.fields import Seconds
 from scrapy_adaptive.core.types import Recovery
@@ -26,11 +30,15 @@ GAPS = 1.2
 that is in use once the refusal was felt."""
 
 CREDIT = 2
-"""Times in a row that a debt may be too short, and twice a debt too, before neither is believed any
-more."""
+"""Times in a row that a debt may be too short before it is not believed any more, and that a site
+may ask for a wait that is too short."""
 
-LADDER = (11.0, 62.0, 1000.0, 3620.0)
-"""Seconds, just over 10 s, 1 min, 15 min and 1 h, with the time a window needs to turn."""
+RUNGS = (11.0, 35.0, 62.0, 150.0, 305.0, 1000.0, 3620.0)
+"""Seconds, just over 10 s, 1 min, 5 min, 15 min and 1 h, with the time a window needs to turn, and
+between them where one would be more than 3.6 times the one before; then twice as long each time."""
+
+LONGEST = 86_400.0
+"""Most seconds of a silence that nobody asked for."""
 
 LONGEST_TEST = 1.0
 """Most seconds between two tests of a host that fails."""
@@ -38,44 +46,32 @@ LONGEST_TEST = 1.0
 JITTER_RATIO = 0.02
 """Most by which chance lengthens a silence, as a share of it."""
 
+UNLIKELY = 0.01
+"""Chance under which refused test requests are no chance any more."""
 
-class Silence:
+
+@dataclass(slots=True)
+class Backoff:
     """The waits of one slot's present pause, and the one that ended an earlier pause."""
 
-    __slots__ = (
-        "_excused",
-        "_failed_debts",
-        "_is_doubled",
-        "_is_told",
-        "_last",
-        "_owed",
-        "_tries",
-        "worked",
-    )
-
-    worked: Seconds
-    _last: Seconds
-    _tries: int
-    _excused: bool
-    _failed_debts: int
-    _owed: bool
-    _is_doubled: bool
-    _is_told: bool
-
-    def __init__(self) -> None:
-        self.worked = 0.0
-        """Seconds of the last silence that ended a pause whose first wait had failed."""
-        self._last = 0.0
-        self._tries = 0
-        self._excused = False
-        """Whether one refused probe of this pause was put down to chance."""
-        self._failed_debts = 0
-        """Debts in a row that were too short a silence."""
-        self._owed = False
-        """Whether it is a debt that is slept off, where a longer silence was needed before."""
-        self._is_doubled = False
-        """Whether it was slept off once more in this pause."""
-        self._is_told = False
+    worked: Seconds = 0.0
+    """Seconds of the last silence that ended a pause whose first wait had failed."""
+    last: Seconds = 0.0
+    """Seconds of the present silence."""
+    tries: int = 0
+    """Test requests of this pause that were refused after a silence that should have sufficed."""
+    excused: int = 0
+    """Those that chance explains."""
+    failed_debts: int = 0
+    """Debts in a row that were too short a silence."""
+    is_owed: bool = False
+    """Whether it is a debt that is slept off."""
+    is_doubled: bool = False
+    """Whether the first silence was kept once more in this pause; a debt's twice as long."""
+    is_told: bool = False
+    """Whether the site itself said how long, in this pause."""
+    told_count: int = 0
+    """Test requests of this pause that were refused after what the site had asked for."""
 
     def first(
         self, *, rate: float, told: float | None, debt: float = 0.0, failed: bool = False
@@ -88,69 +84,80 @@ class Silence:
             debt: seconds that repay what was served beyond the pace.
             failed: the host is in trouble, no pace is refused.
         """
-        self._tries = 0
-        self._excused = False
-        self._is_told = told is not None
-        if told is not None or failed:
+        is_free = told is None and not failed
+        self.tries = self.excused = self.told_count = 0
+        self.is_doubled = False
+        self.is_told = told is not None
+        if not is_free:
             wait = told or 0.0
-        elif self._failed_debts >= CREDIT and self.worked:
+        elif self.failed_debts >= CREDIT and self.worked:
             wait = self.worked
         else:
             wait = max(GAPS / rate, min(GAPS * debt, self.worked or GAPS * debt))
-        has_credit = self.worked > 0.0 and self._failed_debts < CREDIT
-        self._owed = debt * rate > 1.0 and told is None and has_credit and not failed
-        self._is_doubled = False
-        self._last = max(wait, BREATH)
-        return self._last
+        has_credit = self.worked > 0.0 and self.failed_debts < CREDIT
+        self.is_owed = is_free and has_credit and debt * rate > 1.0
+        self.last = max(wait, BREATH)
+        return self.last
 
     def recall(self, worked: float) -> None:
         """An earlier crawl had to be silent for so many seconds: the first wait is as long."""
         self.worked = worked
-        self._failed_debts = CREDIT if worked else 0
+        self.failed_debts = CREDIT if worked else 0
 
     def lengthen(self, seconds: float) -> None:
         """The present wait turned out to be at least so long: a late refusal asked for it."""
-        self._last = max(self._last, seconds)
+        self.last = max(self.last, seconds)
 
     def longer(
-        self, *, rate: float, told: float | None, failed: bool = False, by_chance: bool = False
+        self, *, rate: float, told: float | None, failed: bool = False, noise: float = 0.0
     ) -> float:
-        """Seconds to wait after a probe was refused.
+        """Seconds to wait after a test request was refused.
 
-        A probe that `failed` met a host in trouble, not a limit that people wrote in human
-        units: the wait doubles, up to `LONGEST_TEST`. One that may be refused `by_chance`, whatever
-        the silence, tells nothing once. A debt is slept off a second time before longer waits.
+        Args:
+            rate: the pace from here, 1/s.
+            told: seconds that the site asked for.
+            failed: it met a host in trouble, not a limit that people wrote in human units: the
+                wait doubles, up to `LONGEST_TEST`.
+            noise: share of the requests that are refused by chance.
         """
-        if by_chance and not (failed or self._excused or told is not None):
-            self._excused = True
-            return self._last
-        is_first = not (self._tries or self._is_doubled)
-        if self._owed and is_first and told is None and not failed:
-            self._is_doubled = True
-            self._last *= 2.0
-            return self._last
-        self._tries += 1
-        self._failed_debts += self._tries == 1 and self._owed
-        self._is_told |= told is not None
-        if told is not None:
-            self._last = max(told, BREATH, self.worked if self.worked > self._last else 0.0)
-        elif failed:
-            self._last = max(self._last, min(2.0 * self._last, LONGEST_TEST))
+        self.is_told |= told is not None
+        if noise ** (1 + self.excused) > UNLIKELY and not failed:
+            self.excused += 1
+            self.last = max(self.last, told or 0.0)
+            return self.last
+        is_free = not (self.tries or self.is_doubled or self.is_told or failed)
+        if is_free and (self.is_owed or self.last <= RUNGS[0]):
+            self.is_doubled = True
+            self.last *= 2.0 if self.is_owed else 1.0
+            return self.last
+        self.tries += 1
+        self.failed_debts += self.tries == 1 and self.is_owed
+        if failed:
+            self.last = max(self.last, min(2.0 * self.last, LONGEST_TEST))
+        elif told is None:
+            self.last = self._next(rate)
         else:
-            steps = (max(GAPS / rate, BREATH), self.worked, *LADDER)
-            self._last = next((step for step in steps if step > self._last), self._last)
-        return self._last
+            self.told_count += 1
+            asked = max(told, BREATH, self.worked if self.worked > self.last else 0.0)
+            self.last = asked if self.told_count < CREDIT else max(asked, self._next(rate))
+        return self.last
+
+    def _next(self, rate: float) -> float:
+        """The next silence that is longer than the last."""
+        rungs = (max(GAPS / rate, BREATH), self.worked, *RUNGS)
+        longer = (rung for rung in rungs if rung > self.last)
+        return next(longer, max(self.last, min(2.0 * self.last, LONGEST)))
 
     def on_recovered(self) -> Recovery:
-        """The probe was accepted; the silence is remembered where the first wait had failed."""
-        recovery = Recovery(self._tries, self._last, self._is_told)
-        if self._tries:
-            self.worked = self._last
-        elif self._owed:
-            self._failed_debts = 0
-        self._tries = 0
+        """The test request was accepted; the silence is remembered where the first had failed."""
+        recovery = Recovery(self.tries, self.last, self.is_told)
+        if self.tries:
+            self.worked = self.last
+        elif self.is_owed:
+            self.failed_debts = 0
+        self.tries = 0
         return recovery
 
 
-NO_SILENCE = Silence()
+NO_BACKOFF = Backoff()
 """What a slot has that was never refused; it is shared, and nothing is told to it."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.ceiling.hold.account import Account
+from scrapy_adaptive.core.ceiling.hold.history import History
 from scrapy_adaptive.core.state.fields import Amount, Rate
 from scrapy_adaptive.core.types import Learned
 
-from .base import GAPS, SLOWEST
+from .base import SLOWEST, Ceiling
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.types import Permit, Recovery
@@ -27,7 +27,7 @@ Between two refusals lie about this many pages: one refusal in 200 is half a per
 """
 
 
-class Aimd:
+class Aimd(Ceiling):
     """Additive increase, multiplicative decrease of the rate.
 
     On pain the rate falls to `backoff_ratio` of the smaller of the rate in use and the rate
@@ -43,44 +43,33 @@ class Aimd:
     asked for does not count into the accepted rate.
     """
 
-    __slots__ = ("_account", "_backoff_ratio", "_pardon", "_step", "rate")
+    __slots__ = ("_backoff_ratio", "_before", "_history", "_rate", "_step")
 
-    rate: Rate
+    _rate: Rate
     _step: Amount
-    _account: Account
-    _pardon: tuple[Rate, Amount]
-
-    concurrency = math.inf
-    """AIMD of the rate knows no other limit."""
-
-    noise_ratio = 0.0
-    """It takes every refusal for the rate's."""
+    _history: History
+    _before: tuple[Rate, Amount]
 
     def __init__(self, backoff_ratio: float) -> None:
-        self.rate = math.inf
+        self._rate = math.inf
         self._backoff_ratio = backoff_ratio
         self._step = 0.0
-        self._account = Account()
-        self._pardon = (self.rate, self._step)
+        self._history = History()
+        self._before = (self.rate, self._step)
+
+    @property
+    def rate(self) -> float:
+        """Highest rate allowed, 1/s."""
+        return self._rate
 
     def on_sent(self, now: float, delay: float) -> None:
         """Count the time since the last send."""
-        self._account.on_sent(now, delay)
+        self._history.on_sent(now, delay)
 
     @property
     def held_rate(self) -> float:
         """What the last cut left, 1/s; 0 before the first."""
         return RECOVERY_COUNT * self._step
-
-    @property
-    def best_rate(self) -> float:
-        """It remembers none."""
-        return 0.0
-
-    @property
-    def recheck(self) -> float:
-        """One gap of the new rate, and some margin."""
-        return GAPS / self.rate
 
     @property
     def learned(self) -> Learned | None:
@@ -89,31 +78,24 @@ class Aimd:
 
     def recall(self, learned: Learned) -> None:
         """Begin at that rate."""
-        self.rate = max(SLOWEST, learned.rate)
+        self._rate = max(SLOWEST, learned.rate)
         self._step = self.rate / RECOVERY_COUNT
-
-    def debt(self, now: float) -> float:
-        """None: a cut is deep enough to repay it."""
-        return 0.0
 
     def on_accepted(
         self, now: float, permit: Permit, latency: float | None, *, binding: bool
     ) -> None:
         """Count it; while this ceiling binds, raise it by one step."""
-        self._account.served += 1
+        self._history.served += 1
         if binding:
-            self.rate += self._step
+            self._rate += self._step
 
-    def on_pain(self, now: float, permit: Permit, *, rate: float) -> None:
+    def on_congestion(self, now: float, permit: Permit, *, rate: float) -> None:
         """Cut the rate once."""
-        self._pardon = (self.rate, self._step)
-        seconds = self._account.seconds(now, 1.0 / rate)
-        accepted_rate = max(1, self._account.served) / seconds if seconds > 0.0 else 1.0
-        self.rate = max(SLOWEST, self._backoff_ratio * min(rate, accepted_rate))
+        self._before = (self.rate, self._step)
+        seconds = self._history.seconds(now, 1.0 / rate)
+        accepted_rate = max(1, self._history.served) / seconds if seconds > 0.0 else 1.0
+        self._rate = max(SLOWEST, self._backoff_ratio * min(rate, accepted_rate))
         self._step = self.rate / RECOVERY_COUNT
-
-    def on_refused(self) -> None:
-        """One decrease an epoch is enough."""
 
     def on_recovered(self, now: float, recovery: Recovery) -> None:
         """Count acceptances anew from here."""
@@ -121,12 +103,8 @@ class Aimd:
 
     def on_resumed(self, now: float) -> None:
         """Count acceptances anew from here: the silence was no lack of pace."""
-        self._account.on_recovered(now)
+        self._history.on_recovered(now)
 
-    def on_pardon(self, now: float) -> None:
+    def on_rollback(self, now: float) -> None:
         """Take the last cut back."""
-        self.rate, self._step = self._pardon
-
-    def on_acquittal(self, now: float) -> None:
-        """Take the last cut back; there is no lid."""
-        self.on_pardon(now)
+        self._rate, self._step = self._before

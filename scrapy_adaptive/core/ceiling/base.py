@@ -3,12 +3,14 @@
 Laws
 ----
 * A ceiling is a rate in 1/s; infinity while nothing is known.
-* It hears of acceptances, pain, recovery and pardon; it never reads a clock.
+* It hears of acceptances, congestion, recovery and rollback; it never reads a clock.
 * One decrease per congestion epoch; the slot sees to that.
+* A law says what its rate is and what changes it; for the rest the defaults here will do.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ SLOWEST = 1.0 / 3600.0
 class Ceiling(Protocol):
     """What a slot asks of a law that learns a site's limit."""
 
+    __slots__ = ()
+
     @property
     def rate(self) -> float:
         """Highest rate allowed, 1/s."""
@@ -31,29 +35,36 @@ class Ceiling(Protocol):
     @property
     def held_rate(self) -> float:
         """The highest rate that has held for a while, 1/s; 0 while none has."""
+        return 0.0
 
     @property
     def best_rate(self) -> float:
         """The best rate that the site was seen to allow, 1/s; 0 while none was."""
+        return 0.0
 
     @property
     def concurrency(self) -> float:
         """Most requests in flight that the site allows; infinity while none is known."""
+        return math.inf
 
     @property
     def noise_ratio(self) -> float:
         """Share of the requests that are refused whatever the rate; 0 while none is known."""
+        return 0.0
 
     @property
     def recheck(self) -> float:
         """Least seconds of silence after which the page that alone was refused is asked again."""
+        return GAPS / self.rate
 
     def debt(self, now: float) -> float:
         """Seconds of silence that repay what was served beyond the pace."""
+        return 0.0
 
     @property
     def learned(self) -> Learned | None:
         """What is worth remembering; None before anything is known."""
+        return None
 
     def recall(self, learned: Learned) -> None:
         """Begin with a guess: what an earlier crawl had learned."""
@@ -66,20 +77,23 @@ class Ceiling(Protocol):
     ) -> None:
         """A request was accepted; `binding`: this ceiling set the pace."""
 
-    def on_pain(self, now: float, permit: Permit, *, rate: float) -> None:
+    def on_congestion(self, now: float, permit: Permit, *, rate: float) -> None:
         """A congestion epoch begins; `rate` (1/s) is the pace that was refused."""
 
     def on_refused(self) -> None:
         """A refusal of the present epoch, its first one too."""
+        return
 
     def on_recovered(self, now: float, recovery: Recovery) -> None:
-        """A probe was accepted: the epoch's pause is over."""
+        """A test request was accepted: the epoch's pause is over."""
 
     def on_resumed(self, now: float) -> None:
         """A silence that cut nothing is over: a recheck's, or a broken page's."""
+        return
 
-    def on_pardon(self, now: float) -> None:
+    def on_rollback(self, now: float) -> None:
         """The last epoch was a broken page's fault: its cut is taken back."""
 
-    def on_acquittal(self, now: float) -> None:
-        """The epochs of late were those of one class of pages: so is their lid."""
+    def on_class_split(self, now: float) -> None:
+        """The epochs of late were those of one class of pages: so is their upper bound."""
+        self.on_rollback(now)

@@ -25,6 +25,9 @@ V = TypeVar("V")
 STUCK_PROBES = 3
 """Refused probes in a row, each of a page refused before, that make the last one's page broken."""
 
+UNLIKELY = 1e-5
+"""Chance under which the refusals of one page are no chance any more."""
+
 MOST_PAGES = 256
 """Most pages remembered per slot and kind."""
 
@@ -57,7 +60,7 @@ class Suspects:
 
     _accepted_count: int
     _failed: Carried[int]
-    _refused: Carried[None]
+    _refused: Carried[int]
     _broken: Carried[None]
     _doubted: Carried[None]
     _sole: Annotated[Page | None, Mark.SPARE]
@@ -68,7 +71,9 @@ class Suspects:
         self._accepted_count = 0
         self._failed = _NO_FAILURES
         """Page to the acceptances of its host before it failed first."""
-        self._refused = self._broken = self._doubted = _NO_PAGES
+        self._refused = _NO_FAILURES
+        """Page to its refusals."""
+        self._broken = self._doubted = _NO_PAGES
         """Those that were broken before the present epoch."""
         self._sole = None
         self._crowded = False
@@ -101,7 +106,7 @@ class Suspects:
     def on_epoch(self) -> None:
         """A congestion epoch begins: no page is broken for certain any more."""
         for page in self._broken:
-            self._refused = _with(self._refused, page, None)
+            self._refused = _with(self._refused, page, 1)
         self._doubted, self._broken = self._broken, _NO_PAGES
         self._sole = None
         self._crowded = False
@@ -117,9 +122,18 @@ class Suspects:
         self._sole = None
         self._crowded = False
 
-    def is_broken(self, page: Page | None, *, probe: bool, recheck: bool) -> bool:
-        """Whether a refusal that has just arrived is the page's own fault."""
+    def is_broken(
+        self, page: Page | None, *, probe: bool, recheck: bool, noise: float = 0.0
+    ) -> bool:
+        """Whether a refusal that has just arrived is the page's own fault.
+
+        Args:
+            noise: share of the requests that are refused by chance: as often as that explains, a
+                page may be refused.
+        """
         if page is None:
+            return False
+        if noise and noise ** (1 + self._refused.get(page, 0)) > UNLIKELY:
             return False
         if page in self._broken:
             return True
@@ -143,7 +157,7 @@ class Suspects:
         """Remember a refusal that counted as pain in the present epoch."""
         if page is None:
             return
-        self._refused = _with(self._refused, page, None)
+        self._refused = _with(self._refused, page, 1 + self._refused.get(page, 0))
         self._crowded |= self._sole not in (None, page)
         self._sole = page
 

@@ -18,10 +18,8 @@ import re
 from collections.abc import Mapping
 from typing import Annotated
 
+from scrapy_adaptive.core.evidence import LEAST_SHARE
 from scrapy_adaptive.core.state.fields import Amount, Latest, Mark
-
-BLIND = 0.0001
-"""Chance of calling a limit of the host one of a class: one in ten thousand."""
 
 DOUBT = 0.1
 """Chance from which the host's lid is lifted: at a faster rate the next epochs tell soon."""
@@ -29,9 +27,6 @@ DOUBT = 0.1
 OWN = 0.8
 """Share of the epochs that a class with a limit of its own begins. The others are a limit of the
 host, or of another class: two classes with limits are found too."""
-
-LEAST_SHARE = 0.1
-"""No single epoch counts for more than a class of this share: five are needed."""
 
 MEMORY = 64
 """Accepted requests whose classes are remembered, the older ones fading. It is short: a crawl

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_adaptive.core.breaker.backoff import Silence
+from scrapy_adaptive.core.breaker.backoff import Backoff
 from scrapy_adaptive.core.types import Recovery
 from tests.core.virtual import STEADY
 
@@ -21,7 +21,7 @@ from tests.core.virtual import STEADY
     ],
 )
 def test_the_first_silence_lasts_a_gap_and_a_fifth(rate: float, seconds: float) -> None:
-    assert Silence().first(rate=rate, told=None) == pytest.approx(seconds)
+    assert Backoff().first(rate=rate, told=None) == pytest.approx(seconds)
 
 
 @STEADY
@@ -30,7 +30,7 @@ def test_what_the_site_asked_for_is_never_shortened(
     told: float, rate: float, before: list[float | None]
 ) -> None:
     """Not by what was asked for before, nor by what worked before."""
-    silence = Silence()
+    silence = Backoff()
     assert silence.first(rate=rate, told=told) >= told
     for earlier in before:
         silence.longer(rate=rate, told=earlier)
@@ -41,23 +41,32 @@ def test_what_the_site_asked_for_is_never_shortened(
 
 def test_a_word_of_the_site_replaces_the_guess_even_when_it_is_shorter() -> None:
     """1.2 gaps of 100 s would be two minutes; the site says one."""
-    assert Silence().first(rate=0.01, told=60.0) == 60.0
+    assert Backoff().first(rate=0.01, told=60.0) == 60.0
 
 
 def test_refused_probes_climb_just_over_human_units() -> None:
-    silence = Silence()
+    silence = Backoff()
     assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
-    climbed = [silence.longer(rate=0.5, told=None) for _ in range(5)]
-    assert climbed == [11.0, 62.0, 1000.0, 3620.0, 3620.0]
+    climbed = [silence.longer(rate=0.5, told=None) for _ in range(9)]
+    assert climbed == [2.4, 11.0, 35.0, 62.0, 150.0, 305.0, 1000.0, 3620.0, 7240.0]
 
 
-def test_where_refusals_come_by_chance_the_first_probe_refused_is_no_news() -> None:
-    """The same silence once more; the next refused probe climbs. A new pause, a new excuse."""
-    silence = Silence()
+@pytest.mark.parametrize(("noise", "excused"), [(0.005, 0), (0.05, 1), (0.15, 2), (0.5, 6)])
+def test_as_many_test_requests_are_no_news_as_chance_explains(noise: float, excused: int) -> None:
+    """.15² is .0225, and .15³ less than a hundredth: two, and one that any pause has."""
+    silence = Backoff()
     for _ in range(2):
         first = silence.first(rate=0.5, told=None)
-        climbed = [silence.longer(rate=0.5, told=None, by_chance=True) for _ in range(3)]
-        assert climbed == [first, 11.0, 62.0]
+        climbed = [silence.longer(rate=0.5, told=None, noise=noise) for _ in range(excused + 3)]
+        assert climbed == [*[first] * (excused + 1), 11.0, 35.0]
+
+
+def test_a_wait_that_the_site_asked_for_grows_where_it_was_too_short_twice() -> None:
+    """A ban of two minutes that always says one second."""
+    silence = Backoff()
+    waits = [silence.first(rate=10.0, told=1.0)]
+    waits += [silence.longer(rate=10.0, told=1.0) for _ in range(6)]
+    assert waits == [1.0, 1.0, 11.0, 35.0, 62.0, 150.0, 305.0]
 
 
 @pytest.mark.parametrize(("told", "failed"), [(7.0, False), (None, True)])
@@ -65,38 +74,39 @@ def test_chance_excuses_neither_a_word_of_the_site_nor_a_failure(
     told: float | None, failed: bool
 ) -> None:
     """Of .25 s, twice as long."""
-    silence = Silence()
+    silence = Backoff()
     silence.first(rate=100.0, told=None)
-    wait = silence.longer(rate=100.0, told=told, failed=failed, by_chance=True)
+    wait = silence.longer(rate=100.0, told=told, failed=failed, noise=0.05)
     assert wait == (7.0 if told else 0.5)
 
 
 def test_the_ladder_begins_above_the_first_silence() -> None:
-    silence = Silence()
+    silence = Backoff()
     assert silence.first(rate=0.03, told=None) == pytest.approx(40.0)
     assert silence.longer(rate=0.03, told=None) == 62.0
 
 
 def test_the_ladder_begins_above_what_the_site_asked_for() -> None:
-    silence = Silence()
+    silence = Backoff()
     silence.first(rate=0.5, told=90.0)
-    assert silence.longer(rate=0.5, told=None) == 1000.0
+    assert silence.longer(rate=0.5, told=None) == 150.0
 
 
 def test_a_silence_that_worked_is_tried_when_the_first_is_too_short() -> None:
     """Five seconds told to a probe ended the first pause: the next one has that rung."""
-    silence = Silence()
+    silence = Backoff()
     silence.first(rate=0.5, told=None)
     assert silence.longer(rate=0.5, told=5.0) == 5.0
     assert silence.on_recovered() == Recovery(tries=1, waited=5.0, told=True)
     assert silence.worked == 5.0
     assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
+    assert silence.longer(rate=0.5, told=None) == pytest.approx(2.4), "chance, perhaps"
     assert silence.longer(rate=0.5, told=None) == 5.0
     assert silence.longer(rate=0.5, told=None) == 11.0
 
 
 def test_a_silence_that_worked_outlasts_a_shorter_word_of_the_site() -> None:
-    silence = Silence()
+    silence = Backoff()
     silence.first(rate=0.5, told=None)
     silence.longer(rate=0.5, told=30.0)
     silence.on_recovered()
@@ -106,7 +116,7 @@ def test_a_silence_that_worked_outlasts_a_shorter_word_of_the_site() -> None:
 
 def test_a_silence_that_a_late_refusal_lengthened_is_the_one_outlasted() -> None:
     """2.4 s at first, then ten; a shorter word changes nothing."""
-    silence = Silence()
+    silence = Backoff()
     silence.first(rate=0.5, told=None)
     silence.lengthen(10.0)
     silence.lengthen(1.0)
@@ -114,7 +124,7 @@ def test_a_silence_that_a_late_refusal_lengthened_is_the_one_outlasted() -> None
 
 
 def test_a_first_silence_that_sufficed_is_not_remembered() -> None:
-    silence = Silence()
+    silence = Backoff()
     silence.first(rate=0.5, told=None)
     recovery = silence.on_recovered()
     assert (recovery.tries, recovery.told) == (0, False)
@@ -123,7 +133,7 @@ def test_a_first_silence_that_sufficed_is_not_remembered() -> None:
 
 
 def test_the_next_pause_begins_with_the_first_silence_again() -> None:
-    silence = Silence()
+    silence = Backoff()
     silence.first(rate=0.5, told=None)
     for _ in range(4):
         silence.longer(rate=0.5, told=None)
@@ -131,7 +141,7 @@ def test_the_next_pause_begins_with_the_first_silence_again() -> None:
     assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
 
 
-def slept(silence: Silence, *waits: float, debt: float) -> list[float]:
+def slept(silence: Backoff, *waits: float, debt: float) -> list[float]:
     """The waits of one pause at 10/s whose debt is `debt` seconds: `waits` of them are refused."""
     found = [silence.first(rate=10.0, told=None, debt=debt)]
     found += [silence.longer(rate=10.0, told=None) for _ in waits]
@@ -143,29 +153,30 @@ class TestDebts:
     """What was served beyond the pace is slept off first, where that may be all there is to it."""
 
     @pytest.fixture
-    def silence(self) -> Silence:
+    def silence(self) -> Backoff:
         """Twelve seconds were needed before."""
-        silence = Silence()
+        silence = Backoff()
         silence.first(rate=10.0, told=None)
+        silence.longer(rate=10.0, told=None)
         silence.longer(rate=10.0, told=None)
         silence.on_recovered()
         assert silence.worked == 11.0
         return silence
 
-    def test_one_that_was_too_short_is_slept_off_once_more(self, silence: Silence) -> None:
+    def test_one_that_was_too_short_is_slept_off_once_more(self, silence: Backoff) -> None:
         """1.2 times two seconds, twice that, and then what worked."""
         found = slept(silence, 1, 2, 3, debt=2.0)
-        assert found == pytest.approx([2.4, 4.8, 11.0, 62.0])
+        assert found == pytest.approx([2.4, 4.8, 11.0, 35.0])
 
-    def test_one_of_less_than_a_gap_is_not(self, silence: Silence) -> None:
-        assert slept(silence, 1, debt=0.05) == pytest.approx([0.25, 11.0])
+    def test_one_of_less_than_a_gap_is_not(self, silence: Backoff) -> None:
+        assert slept(silence, 1, 2, debt=0.05) == pytest.approx([0.25, 0.25, 11.0])
 
-    def test_at_the_first_pause_there_is_nothing_to_double(self) -> None:
-        assert slept(Silence(), 1, debt=2.0) == pytest.approx([2.4, 11.0])
+    def test_at_the_first_pause_nothing_is_doubled(self) -> None:
+        assert slept(Backoff(), 1, 2, debt=2.0) == pytest.approx([2.4, 2.4, 11.0])
 
-    @pytest.mark.parametrize(("told", "failed", "then"), [(7.0, False, 62.0), (None, True, 11.0)])
+    @pytest.mark.parametrize(("told", "failed", "then"), [(7.0, False, 35.0), (None, True, 11.0)])
     def test_after_a_word_of_the_site_or_a_failure_it_is_not(
-        self, silence: Silence, told: float | None, failed: bool, then: float
+        self, silence: Backoff, told: float | None, failed: bool, then: float
     ) -> None:
         """With the site's word the silence that worked before has been outlasted."""
         silence.first(rate=10.0, told=None, debt=2.0)
@@ -173,13 +184,13 @@ class TestDebts:
         assert silence.longer(rate=10.0, told=None) == then
 
     def test_two_in_a_row_that_failed_doubled_too_are_not_believed_any_more(
-        self, silence: Silence
+        self, silence: Backoff
     ) -> None:
         for _ in range(2):
             assert slept(silence, 1, 2, debt=2.0)[-1] == 11.0
         assert slept(silence, debt=2.0) == [11.0]
 
-    def test_one_that_was_enough_when_doubled_wins_the_credit_back(self, silence: Silence) -> None:
+    def test_one_that_was_enough_when_doubled_wins_the_credit_back(self, silence: Backoff) -> None:
         for _ in range(4):
             slept(silence, 1, 2, debt=2.0)
             slept(silence, 1, debt=2.0)
@@ -194,7 +205,7 @@ def test_each_try_waits_at_least_as_long_as_the_one_before(
     rate: float, told: float | None, tries: int, worked: float
 ) -> None:
     """Whatever the rate, whatever the site told at first and whatever worked before."""
-    silence = Silence()
+    silence = Backoff()
     silence.worked = worked
     waits = [silence.first(rate=rate, told=told)]
     waits += [silence.longer(rate=rate, told=None) for _ in range(tries)]

@@ -41,7 +41,7 @@ class Host:
 
 
 def make(limits: Limits) -> Hold:
-    return Hold(limits.start_rate, grows_in_flight=False)
+    return Hold(limits.start_rate)
 
 
 def started(keys: Sequence[str] = ("a", "b")) -> list[Host]:

@@ -7,7 +7,6 @@ from random import Random
 import pytest
 
 from scrapy_adaptive.core.diagnosis.page_classes import (
-    BLIND,
     DEPTH,
     DOUBT,
     MOST,
@@ -15,6 +14,7 @@ from scrapy_adaptive.core.diagnosis.page_classes import (
     Families,
     normalised,
 )
+from scrapy_adaptive.core.evidence import BLIND
 
 
 def served(**counts: int) -> Classes:

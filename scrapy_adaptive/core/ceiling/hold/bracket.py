@@ -6,14 +6,16 @@ Laws
 * A step goes a third of the way from `lo` to `hi`, in logarithms: with a belief that is uniform
   there, it is refused once in three times.
 * A stage lasts until the expected loss of the step that follows is half its expected gain.
-* In an open bracket, where a long silence is the price, all that was served so far counts for the
-  gain: nobody knows how long a crawl will last, half of them last twice as long.
 * A rate that passes above `hi` voids it; steps then double until one is refused.
 """
 
 from __future__ import annotations
 
 import math
+
+PRICE = 9.5
+"""Pages that one refusal costs: by the formula of a stage, one request in 950 is refused
+on a limit that stands still."""
 
 STEP = 1.0 / 3.0
 """Share of the bracket that one step takes, in logarithms. Golden section and bisection cost
@@ -25,21 +27,11 @@ NARROW = 0.03
 ABOVE = 1.005
 """Where a closed bracket is probed, as a multiple of `hi`."""
 
-LIFT = 0.5
-"""Share of a stage that a rate above `hi` has to last: lids are rarely wrong."""
-
 FAR = 8.0
 """A rate whose multiple by this is still under `hi` hurries: stages are short and prove nothing."""
 
-GENTLY = 1.25
-"""How much faster each stage of a hurry is, as a multiple, where more than one request is in
-flight: the limit, once it is met, refuses all of those."""
-
 FIRST_CLIMB = 0.06
-"""First step beyond a lid that was lifted; each further one is twice as long, up to 1."""
-
-HOPE = 0.25
-"""Share of the pages served since a limit fell after which, once more, it is hoped for again."""
+"""First step beyond an upper bound that was lifted; each further one is twice as long, up to 1."""
 
 
 def step(x: float, hi: float) -> float:
@@ -52,35 +44,23 @@ def step(x: float, hi: float) -> float:
     return ABOVE * hi if is_closed(x, hi) else x * min(2.0, math.exp(STEP * width))
 
 
-def hurried(x: float, round_trip: float) -> float:
-    """The next rate above `x` where the limit is unknown or far.
-
-    Args:
-        round_trip: seconds from a request to its answer.
-
-    >>> hurried(16.0, 0.05), hurried(32.0, 0.05)
-    (32.0, 40.0)
-    """
-    return x * (GENTLY if x * round_trip > 1.0 else 2.0)
-
-
 def stage(x: float, hi: float, price: float) -> float:
     """Requests that have to pass at `x` before the next step.
 
     Args:
+        hi: the lowest refused rate, or what the next step aims at; 1/s.
         price: what a refused step costs, in pages.
 
     The step that follows is refused once in three times: an expected loss of a third of the
     price. It gains a third of the bracket's width, over as many pages as the stage has. The loss
-    is half the gain at `n = 2 price / ln(hi/x)`.
+    is half the gain at `n = 2 price / ln(hi/x)`. Above `hi` half of that is enough: upper bounds
+    are rarely wrong.
 
-    >>> round(stage(1.0, 2.0, 8.0)), round(stage(1.0, 1.03, 8.0)), stage(1.0, math.inf, 8.0)
-    (23, 533, 0.0)
+    >>> round(stage(1.0, 2.0, 8.0)), round(stage(1.0, 1.03, 8.0)), round(stage(1.1, 1.0, 8.0))
+    (23, 533, 267)
     """
-    if hi == math.inf:
-        return 0.0
     if x > hi:
-        return LIFT * 2.0 * price / NARROW
+        return price / NARROW
     return 2.0 * price / max(NARROW, math.log(hi / x))
 
 
@@ -90,7 +70,7 @@ def is_closed(x: float, hi: float) -> bool:
 
 
 def search(x: float, hi: float, price: float, before: int) -> float:
-    """Requests that have to pass at `x` before the next step of a search.
+    """Requests that have to pass at `x` before the next step, where a long silence is the price.
 
     What a step finds is of use for the rest of the crawl, and a crawl of which nobody knows the
     length will last as long again, as likely as not. So the gain counts over all that was served,

@@ -2,61 +2,50 @@
 
 Laws
 ----
-* Pain is gathered while the pause lasts; an epoch is what it came to, and is never changed.
+* Refusals are gathered while the pause lasts; an epoch is what they came to, and never changes.
 * Rates are requests a second, instants monotonic seconds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.ceiling.base import GAPS
-from scrapy_adaptive.core.state.fields import Instant
-from scrapy_adaptive.core.types import Recovery
+from scrapy_adaptive.core.state.fields import Amount, Instant
+
+if TYPE_CHECKING:
+    from scrapy_adaptive.core.types import Recovery
 
 ISOLATED = 30
 """Requests served since the last refusal, from which a lone refusal stands in isolation."""
 
-DEEPEST = 0.5
-"""Share of a held rate that one epoch leaves at least, where a short silence ended it: a limit
-that fell further shows in the next."""
-
-ROUGH = 2.0
-"""Requests by which a short account, or a run, may be off: its two ends."""
-
 SHORTEST = 0.75
-"""Least seconds of a stage: a hurry gets to 50/s in about five, and limits of a second show."""
+"""Seconds of a silence that is short at any rate, and of a stage at least: limits of a second
+show in it."""
 
 SETTLING = 4.0
-"""Times the usual silence before a recheck while the rate itself is in doubt."""
+"""Times the usual silence before a page is asked again while the rate itself is in doubt."""
 
 
 @dataclass(slots=True)
-class Pain:
+class Congestion:
     """The present congestion epoch, as far as it has come."""
 
-    at: Instant
+    at: Instant = 0.0
     """When its first refusal arrived."""
-    rate: float
+    rate: Amount = 0.0
     """The rate in use then, 1/s."""
-    level: int
+    level: int = 1
     """Requests in flight when the first refused one left."""
-    passed: int
+    passed: int = 0
     """Requests that had passed at that rate."""
-    busy: float
+    busy: Amount = 0.0
     """Seconds from the recovery before to the refusal."""
     refusals: int = 0
 
     def close(
-        self,
-        now: float,
-        recovery: Recovery,
-        *,
-        served: int,
-        spacing: int,
-        rate: float,
-        held: float,
-        rested: float,
+        self, now: float, recovery: Recovery, *, served: int, spacing: int, rate: float, held: float
     ) -> Epoch:
         """What it came to.
 
@@ -65,12 +54,10 @@ class Pain:
             spacing: requests served since the refusal before.
             rate: the rate in use now, 1/s.
             held: the highest rate that passed a stage, 1/s.
-            rested: seconds of silence before that recovery whose savings may have been served.
         """
         outage = now - self.at
         seconds = self.busy + outage
-        seconds_saved = seconds + max(0.0, rested - recovery.waited)
-        least = served / seconds_saved if seconds_saved > 0.0 else 0.0
+        least = served / seconds if seconds > 0.0 else 0.0
         refused = max(self.rate, min(rate, least))
         is_short = not (recovery.tries or recovery.told) and recovery.waited <= max(
             SHORTEST, SETTLING * GAPS / refused
@@ -81,9 +68,9 @@ class Pain:
             rate=refused,
             least=least,
             served=served,
-            seconds=seconds,
             spacing=spacing,
             passed=self.passed,
+            level=self.level,
             outage=outage,
             span=seconds - recovery.waited,
             refusals=self.refusals,
@@ -101,20 +88,19 @@ class Epoch:
     rate: float
     """The rate that was refused, 1/s."""
     least: float
-    """The rate that was served from recovery to recovery, or from refusal to refusal where that is
-    slower, 1/s: the limit is no less."""
+    """The rate that was served from recovery to recovery, 1/s: the limit is no less."""
     served: int
     """Requests served since the recovery before."""
-    seconds: float
-    """From that recovery to the present one."""
     spacing: int
     """Requests served since the refusal before."""
     passed: int
-    """Those of them that show something of the rate that was refused."""
+    """Those of them that left at the rate that was refused."""
+    level: int
+    """Requests in flight when the first refused one left."""
     outage: float
     """Seconds from the refusal to the recovery."""
     span: float
-    """Seconds from the recovery before to the last probe that was refused."""
+    """Seconds from the recovery before to the last test request that was refused."""
     refusals: int
     recovery: Recovery
     is_short: bool
@@ -127,32 +113,9 @@ class Epoch:
     """Whether the rate had passed a stage before."""
 
     @property
-    def usual_outage(self) -> float:
-        """Seconds that the next such outage will last: a probe that took longer than its silence
-        was late by chance."""
-        return min(self.outage, 2.0 * self.recovery.waited)
-
-    @property
-    def is_hasty(self) -> bool:
-        """Whether a held rate was refused once, soon after another refusal."""
-        return self.is_alone and self.was_held and self.spacing < ISOLATED
-
-    def allowed(self, last: Epoch | None = None) -> float:
-        """A rate that the site allows, as likely as not; 1/s.
-
-        A short account is read together with a long one before it. Chance may explain a short one,
-        but not two in a row.
-        """
-        least, rate = self.least, self.rate
-        is_second = last is not None and last.is_hasty
-        if not self.recovery.tries:  # a token came back in the first silence
-            least = max(least, 0.5 * min(rate, 1.0 / self.recovery.waited))
-        if self.is_hasty:
-            if not is_second:
-                least = max(least, rate * self.served / (self.served + ROUGH))
-            if last is not None and last.is_alone and (is_second or last.served >= ISOLATED):
-                both = self.served + last.served
-                least = max(least, both / (self.seconds + last.seconds))
-        if self.was_held and self.is_short:
-            least = max(least, DEEPEST * rate)
-        return least
+    def allowed(self) -> float:
+        """A rate that the site allows, as likely as not; 1/s."""
+        if self.recovery.tries:
+            return self.least
+        # a token came back in the first silence
+        return max(self.least, 0.5 * min(self.rate, 1.0 / self.recovery.waited))

@@ -1,157 +1,93 @@
-"""What a site has served, and when."""
+"""The history: what was served from recovery to recovery, and in how many busy seconds."""
 
-from __future__ import annotations
-
-import math
-from copy import copy
+from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from scrapy_adaptive.core.ceiling.hold.epoch import Epoch, Pain
-from scrapy_adaptive.core.ceiling.hold.history import LATEST, MARKS, Ledger
-from scrapy_adaptive.core.ceiling.hold.runs import Run
-from scrapy_adaptive.core.ceiling.hold.state import Belief
-from scrapy_adaptive.core.types import Recovery
-
-
-def epoch(*, told: bool = False, rate: float = 10.0) -> Epoch:
-    """Of 40 requests in 4 s at 10/s; the probe was accepted after 0.5 s."""
-    pain = Pain(4.0, rate, 1, 40, 4.0, refusals=1)
-    recovery = Recovery(0, 0.5, told)
-    return pain.close(4.5, recovery, served=40, spacing=40, rate=5.0, held=0.0, rested=0.0)
+from scrapy_adaptive.core.ceiling.hold.history import History
+from tests.core.virtual import STEADY
 
 
-@pytest.fixture
-def ledger() -> Ledger:
-    """Of a site that served 41 requests, the probe too, and refused once."""
-    ledger = Ledger(served=20)
-    ledger.mark(2.0, 2.0)
-    ledger.served = 41
-    ledger.close(epoch())
-    return ledger
+def sent(history: History, *instants: float, delay: float) -> History:
+    """Requests leave at those instants."""
+    for now in instants:
+        history.on_sent(now, delay)
+    return history
 
 
-class TestMarks:
-    def test_few_are_kept(self) -> None:
-        ledger = Ledger()
-        for number in range(10 * MARKS):
-            ledger.served = number
-            ledger.mark(0.0, 1.0)
-        assert len(ledger.marks) == MARKS
-        assert ledger.marks[-1].pages == number
-
-    def test_a_run_begins_at_each_and_ends_with_the_refusal(self, ledger: Ledger) -> None:
-        """The probe is not of it, nor is the silence."""
-        assert ledger.runs(epoch()) == (Run(40, 4.0), Run(20, 2.0))
-
-    def test_what_was_served_since_is_a_pace(self, ledger: Ledger) -> None:
-        """21 requests since two seconds."""
-        assert ledger.pace(5.0) == (7.0, 3.0)
-
-    def test_at_once_that_is_none(self, ledger: Ledger) -> None:
-        assert ledger.pace(2.0) == (0.0, 0.0)
-
-    def test_before_the_first_it_is_none(self) -> None:
-        assert Ledger(served=7).pace(5.0)[0] == 0.0
+def test_nothing_took_any_time_before_the_first_request() -> None:
+    assert History().seconds(1000.0, 1.0) == 0.0
 
 
-class TestLateness:
-    @pytest.mark.parametrize(
-        ("seconds", "lateness"), [(9.0, 1.0), (10.5, 1.05), (10.0 * LATEST + 0.1, 0.0)]
-    )
-    def test_it_is_the_stages_time_by_its_rate(self, seconds: float, lateness: float) -> None:
-        """A hundred requests at 10/s."""
-        ledger = Ledger()
-        ledger.time(100, seconds, 10.0)
-        assert ledger.lateness == lateness
+def test_gaps_up_to_the_delay_count_whole() -> None:
+    """At 100, 104 and 108 s, looked at 3 s later: 4 + 4 + 3."""
+    history = sent(History(), 100.0, 104.0, 108.0, delay=4.0)
+    assert history.seconds(111.0, 4.0) == pytest.approx(11.0)
 
 
-class TestSavings:
-    def test_before_the_first_refusal_they_are_unknown(self) -> None:
-        assert Ledger().stock == math.inf
-
-    def test_the_first_refusal_says_what_they_are_at_most(self, ledger: Ledger) -> None:
-        """What was served before it, and two for the ends of a run."""
-        ledger.blame(epoch(), is_first=True)
-        assert ledger.stock == 40 + 2
-
-    def test_a_later_one_leaves_that_as_it_was(self, ledger: Ledger) -> None:
-        ledger.blame(epoch(), is_first=True)
-        ledger.served = 400
-        ledger.blame(epoch(), is_first=False)
-        assert ledger.stock == 40 + 2
-
-    def test_a_refusal_says_when_there_were_none(self, ledger: Ledger) -> None:
-        """By the time of the refusal, half a second before the recovery; marks begin anew."""
-        ledger.blame(epoch(), is_first=True)
-        assert ledger.emptied == Run(40, 4.0)
-        assert ledger.marks == (Run(41, 4.5),)
-
-    def test_where_the_rate_was_not_to_blame_nothing_is_known(self, ledger: Ledger) -> None:
-        ledger.blame(epoch(), is_first=True)
-        ledger.acquit()
-        assert ledger.stock == math.inf
-        assert ledger.since_emptied(epoch(), 60.0) is None
-
-    def test_a_silence_that_the_site_asked_for_is_no_time_to_save_up(self) -> None:
-        ledger = Ledger()
-        ledger.close(epoch())
-        assert (ledger.rested, ledger.busy) == (0.5, 4.5)
-        ledger.close(epoch(told=True))
-        assert (ledger.rested, ledger.busy) == (0.0, 9.0)
+def test_time_in_which_nothing_was_asked_for_does_not_count() -> None:
+    """An hour idle counts as one delay of 4 s, or as one second if the delay is shorter."""
+    history = sent(History(), 100.0, 104.0, delay=4.0)
+    assert history.seconds(3704.0, 4.0) == pytest.approx(8.0)
+    assert history.seconds(3704.0, 0.1) == pytest.approx(5.0)
 
 
-class TestSinceEmptied:
-    def test_it_counts_from_refusal_to_refusal(self, ledger: Ledger) -> None:
-        """30 requests; half a second of silence, and 4 s."""
-        ledger.blame(epoch(), is_first=True)
-        ledger.served += 30
-        ledger.close(epoch())
-        assert ledger.since_emptied(epoch(), 1.0) == Run(30, 4.5)
-
-    def test_a_window_may_have_turned_meanwhile(self, ledger: Ledger) -> None:
-        """It serves 21 of the 42 at least, in three seconds."""
-        ledger.blame(epoch(), is_first=True)
-        ledger.served += 30
-        ledger.close(epoch())
-        assert ledger.since_emptied(epoch(), 3.0) is None
-
-    def test_marks_since_have_to_be_known(self, ledger: Ledger) -> None:
-        ledger.blame(epoch(), is_first=True)
-        for _ in range(MARKS):
-            ledger.served += 1
-            ledger.mark(5.0, 0.0)
-        ledger.served -= MARKS - 10
-        assert ledger.since_emptied(epoch(), 1.0) is None
+def test_a_question_changes_nothing() -> None:
+    history = sent(History(), 0.0, delay=1.0)
+    assert [history.seconds(1.0, 1.0) for _ in range(3)] == [1.0, 1.0, 1.0]
 
 
-class TestWindows:
-    @pytest.mark.parametrize(("served", "is_refuted"), [(124, False), (127, True)])
-    def test_one_serves_its_count_twice_and_once_for_each_that_turned(
-        self, ledger: Ledger, served: int, *, is_refuted: bool
-    ) -> None:
-        """Counts of 42 at most, each ten seconds: three of them in as long."""
-        ledger.blame(epoch(), is_first=True)
-        assert ledger.refutes_window(10.0, served, 10.0) == is_refuted
-
-    @pytest.mark.parametrize(("quiet", "may"), [(0.0, False), (8.0, True), (8.1, False)])
-    def test_one_has_turned_in_half_its_time_as_likely_as_not(
-        self, ledger: Ledger, quiet: float, *, may: bool
-    ) -> None:
-        """4 s to the first refusal, which has to be known."""
-        assert not ledger.may_have_turned(quiet)
-        ledger.blame(epoch(), is_first=True)
-        assert ledger.may_have_turned(quiet) == may
-
-    def test_none_is_refuted_where_none_is_known(self, ledger: Ledger) -> None:
-        ledger.blame(epoch(), is_first=True)
-        assert not ledger.refutes_window(0.0, 10**6, 1.0)
+def test_a_recovery_owes_nothing_and_starts_the_clock() -> None:
+    """A page at 10 s, the recovery at 70 s, pages at 71 and 72 s: 2.5 s of work by 72.5 s."""
+    history = sent(History(), 10.0, delay=60.0)
+    history.served = 99
+    history.on_recovered(70.0)
+    assert (history.served, history.seconds(70.0, 1.0)) == (0, 0.0)
+    sent(history, 71.0, 72.0, delay=1.0)
+    assert history.seconds(72.5, 1.0) == pytest.approx(2.5)
 
 
-def test_a_copy_of_a_belief_has_a_ledger_of_its_own() -> None:
-    """A pardon takes back what was served, too."""
-    belief = Belief(1.0)
-    kept = copy(belief)
-    belief.ledger.served = 5
-    belief.ledger.mark(1.0, 1.0)
-    assert kept.ledger == Ledger()
+def test_a_crawl_that_idles_after_its_recovery_is_not_slow() -> None:
+    """The next page comes an hour later: one second counts."""
+    history = History()
+    history.on_recovered(0.0)
+    sent(history, 3600.0, delay=0.5)
+    assert history.seconds(3600.0, 0.5) == pytest.approx(1.0)
+
+
+@STEADY
+@given(st.lists(st.floats(0.0, 1e3), min_size=1, max_size=40), st.floats(0.01, 100.0))
+def test_no_second_is_counted_twice_and_none_is_lost_while_busy(
+    gaps: list[float], delay: float
+) -> None:
+    """The sum of the gaps, each cut to the delay or a second; no more than has passed."""
+    history, now = History(), 0.0
+    history.on_recovered(now)
+    instants = [now]
+    for gap in gaps:
+        now += gap
+        instants.append(now)
+        history.on_sent(now, delay)
+    most = max(delay, 1.0)
+    counted = sum(min(later - earlier, most) for earlier, later in pairwise(instants))
+    assert history.seconds(now, delay) == pytest.approx(counted)
+    assert history.seconds(now, delay) <= now * (1.0 + 1e-9)
+
+
+@STEADY
+@given(st.lists(st.floats(0.1, 10.0), min_size=2, max_size=20), st.integers(0, 19))
+def test_the_epochs_of_a_busy_crawl_add_up_to_its_time(gaps: list[float], cut: int) -> None:
+    """Wherever a recovery parts them."""
+    cut %= len(gaps)
+    history, now, total = History(), 0.0, 0.0
+    history.on_recovered(now)
+    for number, gap in enumerate(gaps):
+        now += gap
+        if number == cut:
+            total += history.seconds(now, 10.0)
+            history.on_recovered(now)
+        else:
+            history.on_sent(now, 10.0)
+    assert total + history.seconds(now, 10.0) == pytest.approx(now)

@@ -1,35 +1,25 @@
 """Noise: refusals that come whatever the rate, and how they are told from a limit."""
 
+from __future__ import annotations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_adaptive.core.ceiling.hold.noise import Look, Noise, excess
+from scrapy_adaptive.core.ceiling.hold.noise import Noise, Trial, excess
+from tests.core.ceiling.hold.played import held
 from tests.core.virtual import STEADY
 
 
-@pytest.fixture
 def noise() -> Noise:
-    """A look has shown that 4 of 800 requests were refused by chance: one in 200."""
-    noise = Noise()
-    noise.on_found(4, 800)
-    return noise
+    """A trial has shown that 4 of 800 requests were refused by chance: one in 200."""
+    found = Noise()
+    found.on_found(4, 800)
+    return found
 
 
-def served(noise: Noise, count: int) -> None:
-    """So many requests in a row are served."""
-    for _ in range(count):
-        noise.on_served()
-
-
-def held(noise: Noise, *, times: int, served_count: int, refused_count: int) -> None:
-    """So many stages in a row pass, with so many served and refused in each."""
-    for _ in range(times):
-        served(noise, served_count)
-        for _ in range(refused_count):
-            noise.on_refused()
-        noise.on_held()
-        noise.on_rate()
+def trial(hits: int, pages: int, *, saved: float = 0.0, faster: float = 1.15) -> Trial:
+    return Trial.begin(hits, pages, faster=faster, saved=saved, window=0.0)
 
 
 class TestExcess:
@@ -57,148 +47,107 @@ class TestExcess:
 class TestClusters:
     """Once noise is known, only refusals that cluster mean anything."""
 
-    def test_before_noise_is_known_every_refusal_means_something(self) -> None:
-        noise = Noise()
-        served(noise, 10_000)
-        assert not noise.on_refused()
-        assert noise.ratio == 0.0
-
-    def test_a_lone_refusal_is_explained(self, noise: Noise) -> None:
-        """One in 200 is just what is expected."""
-        assert noise.ratio == pytest.approx(0.005)
-        served(noise, 200)
-        assert noise.on_refused()
-
-    def test_three_in_two_hundred_are_explained_and_four_are_not(self, noise: Noise) -> None:
+    def test_three_in_two_hundred_are_explained_and_four_are_not(self) -> None:
         """3 ln 3 - 2 = 1.3, but 4 ln 4 - 3 = 2.55."""
-        served(noise, 200)
-        assert [noise.on_refused() for _ in range(4)] == [True, True, True, False]
-
-    def test_where_nothing_faster_was_refused_it_takes_five(self, noise: Noise) -> None:
-        """5 ln 5 - 4 = 4.05: more than 4, so it takes no sixth; 4 ln 4 - 3 is less."""
-        served(noise, 200)
-        found = [noise.on_refused(is_open=True) for _ in range(5)]
-        assert found == [True, True, True, True, False]
+        known = noise()
+        known.served = 200
+        assert [known.on_refused() for _ in range(4)] == [True, True, True, False]
+        assert known.unexpected == pytest.approx(3.0), "four, where one was expected"
 
     @pytest.mark.parametrize("count", [1, 6, 100])
-    def test_one_refusal_at_a_rate_is_no_cluster(self, noise: Noise, count: int) -> None:
+    def test_one_refusal_at_a_rate_is_no_cluster(self, count: int) -> None:
         """However soon it comes; the second soon after is one."""
-        served(noise, 500)
-        noise.on_rate()
-        served(noise, count)
-        assert noise.on_refused()
-        assert noise.on_refused() is (count == 100)
+        known = noise()
+        known.served = count
+        assert known.on_refused()
+        assert known.on_refused() is (count == 100)
 
-    def test_what_noise_does_not_explain_is_counted(self, noise: Noise) -> None:
-        """Three in 200 where one was expected: two too many."""
-        served(noise, 200)
-        for _ in range(3):
-            noise.on_refused()
-        assert noise.unexpected == pytest.approx(2.0)
-
-
-class TestEstimate:
-    """The share is learned where the rate has passed."""
-
-    def test_a_rate_that_passed_tells_how_often_noise_refuses(self, noise: Noise) -> None:
-        """4 of 800 before, 3 of 200 now: 7 of 1000."""
-        served(noise, 200)
-        for _ in range(3):
-            noise.on_refused()
-        noise.on_held()
-        assert noise.ratio == pytest.approx(0.007)
-
-    def test_a_rate_that_was_refused_tells_nothing_of_it(self, noise: Noise) -> None:
-        served(noise, 200)
-        noise.on_refused()
-        noise.on_rate()
-        assert noise.ratio == pytest.approx(0.005)
-
-    def test_it_never_seems_more_than_what_was_counted_before_allows(self, noise: Noise) -> None:
-        """13 in 1000 at a rate just over a limit, of which 8 may be the limit's. The four that
-        were counted may as well have been six: 4 + √4."""
-        held(noise, times=20, served_count=1000, refused_count=13)
-        assert noise.ratio == pytest.approx(6 / 800)
-
-    def test_the_more_was_counted_the_less_more_it_may_be(self, noise: Noise) -> None:
-        """36 of 7200 at slower rates: 36 + √36 are the most of as many, then."""
-        held(noise, times=8, served_count=800, refused_count=4)
-        held(noise, times=50, served_count=1000, refused_count=13)
-        assert noise.ratio == pytest.approx(42 / 7200)
-
-    def test_ten_spacings_without_a_refusal_and_noise_is_forgotten(self, noise: Noise) -> None:
-        """One in 200: 2000 pages are not enough, one more is."""
-        served(noise, 2000)
-        assert noise.ratio > 0.0
-        served(noise, 1)
-        assert noise.ratio == 0.0
-
-    def test_a_refusal_starts_the_forgetting_anew(self, noise: Noise) -> None:
-        for _ in range(2):
-            served(noise, 1500)
-            noise.on_refused()
-        assert noise.ratio > 0.0
-
-    def test_noise_that_was_forgotten_is_not_learned_from_a_rate_that_passes(
-        self, noise: Noise
-    ) -> None:
-        served(noise, 2001)
-        noise.on_refused()
-        noise.on_held()
-        assert noise.ratio == 0.0
+    def test_a_rate_that_passed_tells_how_often_noise_refuses(self) -> None:
+        """4 of 800 before, 1 of 200 now; never more than 4 + √4 of 800."""
+        known = noise()
+        known.served = 200
+        known.on_refused()
+        known.on_held()
+        assert known.ratio == pytest.approx(5 / 1000)
+        for _ in range(20):
+            known.refused, known.served = 13, 1000
+            known.on_held()
+        assert known.ratio == pytest.approx(6 / 800)
 
 
-class TestLooks:
+class TestTrials:
     """Would refusals come more often at a rate 15 % faster? A limit would refuse 13 % of them."""
 
     def test_pages_without_a_refusal_are_noise(self) -> None:
-        """Each tells .1304 - .004 = .1264: 31 make 3.92, 32 make 4.05."""
-        look = Look(0.004, saved=0.0, faster=1.15)
-        assert [look.on_served() for _ in range(32)] == [False] * 31 + [True]
+        """Each tells ln(.996 / (.996 / 1.15)) = .1398: 57 make 7.97, 58 make 8.11."""
+        found = trial(4, 1000)
+        assert [found.on_served() for _ in range(58)] == [False] * 57 + [True]
 
-    def test_a_second_refusal_early_on_is_the_rates(self) -> None:
-        """ln(.1304 / .004) = 3.5 is no proof yet: chance refuses at a look as well."""
-        look = Look(0.004, saved=0.0, faster=1.15)
-        look.on_served()
-        assert [look.on_refused() for _ in range(2)] == [False, True]
+    def test_a_third_refusal_early_on_is_the_rates(self) -> None:
+        """ln(.1339 / .004) = 3.5, and twice that: no proof yet, chance refuses at a trial as well."""
+        found = trial(4, 1000)
+        found.on_served()
+        assert [found.on_refused() for _ in range(3)] == [False, False, True]
 
     def test_what_was_saved_up_in_the_pause_proves_nothing(self) -> None:
         """At 15 % above, each page but every 1.15th takes one that was saved: three last for 23."""
-        look = Look(0.004, saved=3.0, faster=1.15)
-        assert [look.on_served() for _ in range(55)] == [False] * 54 + [True]
+        found = trial(4, 1000, saved=3.0)
+        assert [found.on_served() for _ in range(81)] == [False] * 80 + [True]
 
-    def test_far_above_the_limit_they_prove_nothing_either(self) -> None:
-        """At three times the limit two of three take one: eleven last for 16, and 7 count."""
-        look = Look(0.02, saved=11.0, faster=3.0)
-        assert [look.on_served() for _ in range(23)] == [False] * 22 + [True]
+    def test_a_tenth_that_is_refused_whatever_the_rate_is_noise_in_the_end(self) -> None:
+        """Each served page tells -.14, each refused one ln(.2174 / .1) = .777: ten lose .48."""
+        found = trial(2, 20)
+        told = [found.on_refused() if n % 10 == 5 else found.on_served() for n in range(1, 200)]
+        assert 140 <= told.index(True) <= 199
+        assert found.hits / found.pages == pytest.approx(0.1, abs=0.01)
 
-    def test_a_refusal_before_that_is_spent_counts_as_any_other(self) -> None:
-        """And what is saved up in its pause has to be spent again."""
-        look = Look(0.004, saved=3.0, faster=1.15)
-        for _ in range(15):
-            look.on_served()
-        assert not look.on_refused()
-        assert not any(look.on_served() for _ in range(23 + 31))
+    def test_a_tenth_that_becomes_a_fifth_and_more_is_the_rates(self) -> None:
+        """Three pages tell -.42, one refusal .777: .36 for four, so 90 or so."""
+        found = trial(2, 20)
+        told = [found.on_refused() if n % 4 == 0 else found.on_served() for n in range(1, 160)]
+        assert 60 <= told.index(True) <= 120
 
-    def test_a_refusal_after_many_pages_may_be_noise_still(self) -> None:
-        """At 2 % noise: 10 · -.1104 + ln 6.52 = .77 is no proof; 44 pages more are one."""
-        look = Look(0.02, saved=0.0, faster=1.15)
-        assert not any(look.on_served() for _ in range(10))
-        assert not look.on_refused()
-        assert [look.on_served() for _ in range(44)] == [False] * 43 + [True]
 
-    def test_a_third_refusal_soon_after_is_the_rates(self) -> None:
-        look = Look(0.02, saved=0.0, faster=1.15)
-        for _ in range(10):
-            look.on_served()
-        assert [look.on_refused() for _ in range(3)] == [False, False, True]
+class TestHeard:
+    """Refusals that come whatever the rate do not slow the crawl down for long."""
 
-    def test_more_than_two_percent_is_never_taken_for_noise(self) -> None:
-        """One in five refused: a page served tells as much as at 2 %, so 37 are needed."""
-        look = Look(0.2, saved=0.0, faster=1.15)
-        assert [look.on_served() for _ in range(37)] == [False] * 36 + [True]
+    @pytest.mark.parametrize("spacing", [100, 40])
+    def test_every_nth_page_refused_is_noise_in_the_end(self, spacing: int) -> None:
+        """Cuts to 4 of 5, a trial, and then one in so many is expected."""
+        played, slowest = held(), 10.0
+        for _ in range(40):
+            played.serve(spacing - 1)
+            played.refuse()
+            played.recover(1.2 / played.rate)
+            slowest = min(slowest, played.rate)
+        assert slowest > 6.0
+        assert played.rate > 10.0
+        assert played.hold.noise_ratio == pytest.approx(1 / spacing, rel=0.5)
 
-    def test_twice_as_fast_is_told_sooner(self) -> None:
-        """A limit would refuse a half: nine pages tell .496 each."""
-        look = Look(0.004, saved=0.0, faster=2.0)
-        assert [look.on_served() for _ in range(9)] == [False] * 8 + [True]
+    def test_a_limit_that_sank_is_not_taken_for_noise(self) -> None:
+        """From 10/s to 6/s: whatever comes faster is refused, and the law ends below it."""
+        played = held()
+        for _ in range(3000):
+            if played.rate > 6.0:
+                played.refuse()
+                played.recover(1.2 / played.rate)
+            else:
+                played.serve(1)
+        assert played.hold.noise_ratio == 0.0
+        assert 5.5 < played.hold.held_rate <= 6.0
+
+
+class TestCaps:
+    """Refusals of rare levels only: it is what is in flight that is limited."""
+
+    def test_a_cap_is_found_one_below_the_level_refused_and_the_rate_is_free_then(self) -> None:
+        """Levels up to 4 are served, level 5 is refused each time."""
+        played = held(10.0, hi=30.0)
+        for _ in range(5):
+            assert played.hold.concurrency == float("inf")
+            for level in (1, 2, 3, 4):
+                played.serve(8, level=level)
+            played.refuse(level=5)
+            played.recover(0.12)
+        assert played.hold.concurrency == 4
+        assert played.refused_rate == float("inf")

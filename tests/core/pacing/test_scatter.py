@@ -10,6 +10,7 @@ from scrapy_adaptive.core.ceiling.aimd import Aimd
 from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.pacing.pace import Pace
 from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.types import Learned
 
 CHANCES = (0.0, 0.999, 0.25, 0.75, 0.5)
 
@@ -72,7 +73,7 @@ def test_no_gap_is_shorter_than_headers_ask_for() -> None:
 def test_no_gap_is_shorter_than_what_was_learned() -> None:
     """Refused at .55/s and slowed down to less: 1.9 s at least, and not scattered below."""
     slowed = pace(0.5)
-    ceiling = slowed._ceiling
-    assert isinstance(ceiling, Aimd)
-    ceiling.rate = 1 / 1.9
+    learned = Aimd(0.5)
+    learned.recall(Learned(1 / 1.9))
+    slowed.take_up(learned)
     assert min(gaps(slowed)) == pytest.approx(1.9, rel=0.01)

@@ -1,0 +1,187 @@
+"""What a refusal is evidence of: the explanations, in the order in which they are asked.
+
+Laws
+----
+* Each takes the epoch for its own, and says how to go on, or leaves it to the next: noise, a
+  limit on what is in flight, a trial of a faster rate, chance, the rate.
+* A held rate that is refused is cut a little; a rate above it that is refused becomes `hi`.
+* What is inferred raises `lo` or names a rate to try; only a refusal sets `hi`.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy_adaptive.core.ceiling.base import GAPS, SLOWEST
+
+from .bracket import PRICE
+from .epoch import ISOLATED
+from .noise import FASTER, MUCH_FASTER, Trial
+from .windows import explained, unit_above
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .epoch import Epoch
+    from .state import Bracket, State
+
+MARGIN = 0.01
+"""Share by which the held rate stays under what the account says: an account of a hundred pages
+is off by one. The first cut of a held rate that is refused in isolation; each next is twice it."""
+
+CUTS = 3
+"""Such cuts in a row, without help, from which the refusals may not be the rate's."""
+
+UNLIKELY = 0.5
+"""Share of a rate that was seen to be allowed, under which one refusal alone is put down to chance
+once. Without, three of them in a row cost a crawl most of two hours."""
+
+
+class Verdict(NamedTuple):
+    """How to go on."""
+
+    rate: float
+    """1/s."""
+    is_new: bool = True
+    """Whether a stage begins; else the present one goes on."""
+
+
+def by_noise(state: State, epoch: Epoch) -> Verdict | None:
+    """No more refusals at this rate than come by chance."""
+    is_noise = state.noise.on_refused() and not epoch.recovery.tries
+    return Verdict(state.bracket.rate, is_new=False) if is_noise else None
+
+
+def by_cap(state: State, epoch: Epoch) -> Verdict | None:
+    """It came where more were in flight than usual, once too often: that binds now, no rate."""
+    if epoch.recovery.tries or not state.cap.on_epoch(epoch.level):
+        return None
+    state.trial = state.fallback = None
+    state.bracket.lift(1.0)
+    return Verdict(state.bracket.rate)
+
+
+def by_trial(state: State, epoch: Epoch) -> Verdict | None:
+    """It came while a faster rate was tried."""
+    trial, before = state.trial, state.fallback
+    if trial is None or before is None:
+        return None
+    if epoch.is_alone and not trial.on_refused():
+        return Verdict(state.bracket.rate, is_new=False)
+    state.trial = state.fallback = None
+    state.bracket = before
+    before.lo = max(before.lo, min(before.hi, epoch.least) * (1.0 - MARGIN))
+    return Verdict(before.lo)
+
+
+def by_chance(state: State, epoch: Epoch) -> Verdict | None:
+    """The first at the start, or far under what was allowed: the rate is looked at twice.
+
+    A site that refuses from the first request on has told nothing of a rate.
+    """
+    bracket = state.bracket
+    if state.served <= 1:
+        return Verdict(bracket.rate)
+    is_first = bracket.is_start and epoch.is_alone and not epoch.recovery.told
+    is_unlikely = epoch.refusals == 1 and epoch.rate < UNLIKELY * bracket.best
+    if bracket.is_doubted or not (is_first or is_unlikely):
+        return None
+    bracket.is_doubted = True
+    return Verdict(bracket.rate)
+
+
+def by_rate(state: State, epoch: Epoch) -> Verdict:
+    """The site allows less than this rate."""
+    bracket, least = state.bracket, epoch.allowed
+    if bracket.is_window:
+        bracket.unit = 0.0
+    if epoch.was_held:
+        state.noise.on_held()
+    if not epoch.is_alone:
+        bracket.cuts = 0
+    is_slow = FASTER * epoch.rate <= bracket.best and not bracket.unit
+    if epoch.is_alone and (epoch.was_held or is_slow):
+        if epoch.spacing >= ISOLATED:
+            least = _cut(state, epoch, least)
+            if is_slow or bracket.cuts > CUTS:
+                return _begin_trial(state, epoch, FASTER, epoch.rate)
+        elif epoch.was_held and epoch.served > 1:
+            return _begin_trial(state, epoch, MUCH_FASTER, least)
+    if epoch.was_held or (bracket.is_start and epoch.recovery.tries):
+        bracket.lo = 0.0
+    _enclose(bracket, epoch, least, state.noise.unexpected)
+    unit, rate = explained(epoch, bracket.unit)
+    rate *= 1.0 - MARGIN
+    if bracket.lo < rate < bracket.hi:
+        bracket.unit, bracket.is_window = unit, True
+        return Verdict(rate)
+    return Verdict(bracket.lo)
+
+
+EXPLANATIONS: tuple[Callable[[State, Epoch], Verdict | None], ...] = (
+    by_noise,
+    by_cap,
+    by_trial,
+    by_chance,
+    by_rate,
+)
+"""In the order in which they are asked; the last one takes what is left."""
+
+
+def explain(state: State, epoch: Epoch) -> Verdict:
+    """How to go on after this epoch."""
+    verdicts = (explanation(state, epoch) for explanation in EXPLANATIONS)
+    return next(verdict for verdict in verdicts if verdict is not None)
+
+
+def _cut(state: State, epoch: Epoch, least: float) -> float:
+    """One more cut of a held rate, twice as deep as the last; 1/s."""
+    bracket = state.bracket
+    if not bracket.cuts:
+        state.series, state.hits = epoch.spacing, 1
+    depth = MARGIN * 2.0**bracket.cuts
+    bracket.cuts += 1
+    least = min(epoch.rate, max(least, epoch.rate * (1.0 - 2.0 * depth)))
+    return least * (1.0 + MARGIN - depth)
+
+
+def _enclose(bracket: Bracket, epoch: Epoch, least: float, unexpected: float) -> None:
+    """Close the bracket from above, and say what the next refusal will cost.
+
+    Args:
+        least: a rate that the site allows, 1/s.
+        unexpected: refusals at this rate beyond those that noise explains.
+    """
+    refusals = 1 if bracket.is_start else epoch.refusals
+    if not bracket.is_start:  # the first account may be a burst's
+        is_known = epoch.rate >= UNLIKELY * bracket.best
+        bracket.best = max(bracket.best, epoch.least) if is_known else epoch.least
+    bracket.hi = epoch.rate
+    bracket.is_start = bracket.is_doubted = bracket.is_window = False
+    bracket.lo = max(bracket.lo, min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)
+    bracket.cost = PRICE * (refusals + max(0.0, unexpected - 1.0))
+    bracket.outage = 0.0 if epoch.is_short else epoch.outage
+    if not bracket.outage:
+        bracket.cost = max(bracket.cost, bracket.lo * epoch.outage)
+
+
+def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Verdict:
+    """Would a faster rate be refused more often? If it would, the limit is no less than `least`."""
+    bracket = state.bracket
+    if not bracket.cuts:
+        state.series, state.hits = epoch.spacing, 1
+    rate = max(faster * epoch.rate, bracket.best)
+    told = unit_above(state.quiet) if epoch.recovery.told else 0.0
+    bracket.best = epoch.rate
+    state.fallback = copy(bracket)
+    state.fallback.lo, state.fallback.cuts = 0.0, 0
+    _enclose(state.fallback, epoch, least, state.noise.unexpected)
+    state.trial = Trial.begin(
+        state.hits,
+        state.series,
+        faster=rate / epoch.rate,
+        saved=epoch.outage * epoch.rate + 1.0 + GAPS,
+        window=(bracket.unit or told or state.quiet) * epoch.rate,
+    )
+    return Verdict(rate)

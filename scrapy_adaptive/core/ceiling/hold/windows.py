@@ -1,0 +1,42 @@
+"""Windows of time: limits that people write as so many requests a minute."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .epoch import Epoch
+
+UNITS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 86_400.0)
+"""Seconds in which people write limits."""
+
+ENOUGH = 20
+"""Requests served, from which a window's count is worth a trial."""
+
+
+def unit_above(seconds: float) -> float:
+    """The shortest human unit of time that is longer, in seconds; infinity beyond a day.
+
+    >>> unit_above(8.4), unit_above(10.0)
+    (10.0, 60.0)
+    """
+    return next((unit for unit in UNITS if unit > seconds), math.inf)
+
+
+def explained(epoch: Epoch, unit: float) -> tuple[float, float]:
+    """The unit of a window that explains a long silence, in seconds, and its rate, 1/s.
+
+    Args:
+        unit: the one that explained an earlier silence; several of it may have passed. 0 for none.
+
+    Returns:
+        (0, 0) where no window explains it.
+    """
+    if epoch.served < ENOUGH or epoch.is_short or epoch.recovery.told:
+        return 0.0, 0.0
+    if not (unit or epoch.recovery.tries):
+        return 0.0, 0.0
+    unit = unit or unit_above(epoch.span)
+    windows = max(1, math.ceil(epoch.span / unit))
+    return unit, epoch.served / (windows * unit)

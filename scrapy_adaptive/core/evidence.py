@@ -1,0 +1,15 @@
+"""The test that caps and page classes share: was a limiter blind to what is counted?
+
+A limiter that cannot see a level or a class refuses each as often as it serves it. The chance of
+what was seen under such a limiter is multiplied epoch by epoch.
+
+**Source**: E. S. Page, Continuous Inspection Schemes, 1954.
+"""
+
+from __future__ import annotations
+
+BLIND = 0.0001
+"""Chance of calling a limiter that is blind one that is not: one in ten thousand."""
+
+LEAST_SHARE = 0.1
+"""No single epoch counts for more than this: five are needed."""

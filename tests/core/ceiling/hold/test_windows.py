@@ -1,0 +1,61 @@
+"""Windows of time: people write limits as so many in a second, ten, a minute, five, …"""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_adaptive.core.ceiling.hold.state import Bracket
+from scrapy_adaptive.core.ceiling.hold.windows import unit_above
+from tests.core.ceiling.hold.played import Played
+
+
+@pytest.fixture
+def windowed() -> Played:
+    """60 pages by 30 s; silences of .6 and 12 s were too short, one of 62 s was not."""
+    played = Played(2.0, Bracket(2.0, lo=0.5, is_start=False))
+    played.serve(60, binding=False)
+    played.refuse()
+    played.recover(0.6, 12.0, 62.0)
+    return played
+
+
+def test_the_first_rate_tried_is_that_of_the_smallest_window_that_explains_it(
+    windowed: Played,
+) -> None:
+    """61 pages, and 30.5 + 12.6 s were not enough: so many a minute, less a hundredth."""
+    assert windowed.rate == pytest.approx(0.99 * 61 / 60)
+    assert windowed.refused_rate == 2.0
+
+
+def test_below_it_is_what_was_served_from_recovery_to_recovery(windowed: Played) -> None:
+    """61 in 30.5 + 74.6 s."""
+    assert windowed.hold.held_rate == pytest.approx(0.99 * 61 / 105.1)
+
+
+def test_what_passes_is_held(windowed: Played) -> None:
+    rate = windowed.rate
+    windowed.serve(2000)
+    assert windowed.hold.held_rate >= rate
+
+
+def test_a_trial_that_is_refused_leaves_what_was_held(windowed: Played) -> None:
+    windowed.serve(10)
+    windowed.refuse()
+    windowed.recover(0.6)
+    assert windowed.rate < 0.99 * 61 / 60
+
+
+@pytest.mark.parametrize(("count", "waits"), [(18, (0.6, 12.0, 62.0)), (60, (62.0,))])
+def test_neither_a_handful_of_pages_nor_a_first_silence_that_sufficed_is_a_window(
+    count: int, waits: tuple[float, ...]
+) -> None:
+    """19 pages with the test request; or 61 and 62 s at once."""
+    played = Played(2.0, Bracket(2.0, lo=0.1, is_start=False))
+    played.serve(count, binding=False)
+    played.refuse()
+    played.recover(*waits)
+    assert played.rate == played.hold.held_rate
+
+
+def test_units_are_those_of_people() -> None:
+    assert [unit_above(each) for each in (0.5, 9.0, 62.0, 1000.0)] == [1.0, 10.0, 300.0, 3600.0]
