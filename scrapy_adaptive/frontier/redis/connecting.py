@@ -1,0 +1,255 @@
+"""The connection to a server, and what its errors mean.
+
+Laws
+----
+* What may pass by itself (a restart, a failover, a full memory) is `UnavailableError`; what will
+  not is `FrontierError`, in one line.
+* The client repeats nothing by itself: a call that may have given something must be known to have
+  failed.
+* A script that the server has forgotten is sent again.
+* A key that holds something else than it should is set aside, named and counted; the rest goes on.
+* No call waits without a bound.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import redis
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    NoPermissionError,
+    NoScriptError,
+    RedisError,
+    ResponseError,
+)
+from redis.retry import Retry
+
+from scrapy_adaptive.frontier.protocol import FrontierError, SessionLostError, UnavailableError
+
+from .scripts import script
+
+if TYPE_CHECKING:
+    from redis import Redis
+
+logger = logging.getLogger("scrapy_adaptive")
+
+PATIENCE = 10
+"""Seconds that a call waits for an answer."""
+
+OLDEST = (6, 2)
+"""The first version of Redis that has all commands."""
+
+FORGETFUL = "allkeys"
+"""Policies that begin so have the server forget keys at will where its memory is full."""
+
+OPTIONS: dict[str, Any] = {
+    "socket_timeout": PATIENCE,
+    "socket_connect_timeout": PATIENCE,
+    "retry": Retry(NoBackoff(), 0),
+    "retry_on_timeout": False,
+    "decode_responses": False,
+}
+
+PASSING = ("OOM", "LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF")  # fmt: skip
+"""How errors begin that pass by themselves."""
+
+TYPES = {
+    **dict.fromkeys(("boot", "count", "spiders", "n", "s", "l", "a", "b", "o"), "hash"),
+    **dict.fromkeys(("sessions", "k"), "zset"),
+    "h": "set",
+    "t": "string",
+}
+"""What the keys of a frontier hold, by the first part of their names."""
+
+SPIDER_TYPES = {
+    "i": "hash",
+    **dict.fromkeys(("e", "m"), "set"),
+    **dict.fromkeys(("r", "g", "z", "p", "d"), "zset"),
+    **dict.fromkeys(("q", "f", "gone"), "list"),
+    "x": "string",
+}
+"""The same of one spider's."""
+
+
+def read_address(address: str) -> tuple[str, str]:
+    """The address for a client, and the frontier's name there: `redis://host/0?prefix=books`.
+
+    Raises:
+        FrontierError: the name is none.
+    """
+    parts = urlsplit(address)
+    scheme = parts.scheme.replace("valkey", "redis")
+    query = dict(parse_qsl(parts.query))
+    name = query.pop("prefix", "adaptive")
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise FrontierError(f"allowed as prefix are letters, digits and . _ -, not {name!r}")
+    url = urlunsplit((scheme, parts.netloc, parts.path, urlencode(query), ""))
+    return url, name
+
+
+def connect(address: str) -> Redis:
+    """A client for that address.
+
+    Raises:
+        FrontierError: the address cannot be used.
+    """
+    try:
+        client: Redis = redis.Redis.from_url(read_address(address)[0], **OPTIONS)
+    except ValueError as error:
+        raise FrontierError(str(error)) from None
+    return client
+
+
+class Server:
+    """One frontier's place on a server.
+
+    Args:
+        client: of redis-py.
+        name: of the frontier; all its keys have it as their hash tag.
+        clock: seconds since the epoch; None for the server's own.
+
+    Raises:
+        FrontierError: the server is too old, or forgets keys.
+        UnavailableError: it does not answer.
+    """
+
+    def __init__(
+        self, client: Redis, name: str = "adaptive", clock: Callable[[], float] | None = None
+    ) -> None:
+        self.client = client
+        self.prefix = f"{{{name}}}"
+        self.trips = 0
+        """Calls that were made."""
+        self.damaged = 0
+        """Entries that were set aside."""
+        self._clock = clock
+        given = client.get_connection_kwargs() if hasattr(client, "get_connection_kwargs") else {}
+        given = given or client.connection_pool.connection_kwargs
+        self.shown = f"redis://{given.get('host', '')}:{given.get('port', '')}/{given.get('db', 0)}"
+        with self.errors():
+            found = client.info()
+        version = str(found.get("redis_version", "0"))
+        numbers = tuple(int(each) for each in re.findall(r"\d+", version)[:2])
+        if numbers < OLDEST:
+            raise FrontierError(
+                f"{self.shown} is Redis {version}; needed is 6.2 or newer, or Valkey"
+            )
+        policy = str(found.get("maxmemory_policy", ""))
+        if policy.startswith(FORGETFUL):
+            raise FrontierError(
+                f"{self.shown} has maxmemory-policy {policy}: it would forget visits; allowed is "
+                "noeviction, or one that begins with volatile"
+            )
+
+    def call(self, name: str, *arguments: Any) -> Any:
+        """What a script answers.
+
+        Raises:
+            SessionLostError: the session has run out.
+            UnavailableError: nothing happened, or nobody knows.
+        """
+        with self.errors():
+            try:
+                return self._call(name, arguments)
+            except ResponseError as error:
+                if not self._set_aside(error):
+                    raise
+                return self._call(name, arguments)
+
+    def _call(self, name: str, arguments: Sequence[Any]) -> Any:
+        found = script(name)
+        now = "" if self._clock is None else int(self._clock() * 1000)
+        given = (1, self.prefix, now, *arguments)
+        self.trips += 1
+        try:
+            return self.client.evalsha(found.digest, *given)
+        except NoScriptError:
+            return self.client.eval(found.text, *given)
+
+    def tell(self, damage: Sequence[bytes]) -> None:
+        """Entries were set aside."""
+        self.damaged += len(damage)
+        for each in damage:
+            logger.warning("an entry of the frontier is skipped: %s", _shown(each))
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Errors of the server become those of the protocol."""
+        try:
+            yield
+        except (AuthenticationError, AuthorizationError, NoPermissionError) as error:
+            raise FrontierError(f"{self.shown}: {_told(error)}") from None
+        except ResponseError as error:
+            told = _told(error)
+            if told.startswith("LOST"):
+                raise SessionLostError from None
+            if told.startswith(PASSING) or type(error) is not ResponseError:
+                raise UnavailableError(f"{self.shown}: {told}") from error
+            raise FrontierError(f"{self.shown}: {told}") from error
+        except (RedisError, OSError) as error:
+            raise UnavailableError(f"{self.shown}: {_told(error)}") from error
+
+    def _set_aside(self, error: ResponseError) -> bool:
+        """Rename keys that hold something else than they should; whether there were any."""
+        told = _told(error)
+        if "WRONGTYPE" not in told and "not an integer" not in told:
+            return False
+        count = 0
+        for key in self.client.scan_iter(match=f"{self.prefix}:*", count=1000):
+            kind = expected_type(key[len(self.prefix) + 1 :].decode("utf-8", "replace"))
+            found = self.client.type(key).decode()
+            if kind is None or found in (kind, "none"):
+                continue
+            self.client.rename(key, b"%s:damaged:%s" % (self.prefix.encode(), key))
+            self.tell([b"%s is a %s, not a %s" % (key, found.encode(), kind.encode())])
+            count += 1
+        return count + self._mend_counts() > 0
+
+    def _mend_counts(self) -> int:
+        """Counts that are no numbers begin anew, those of what must never return far beyond."""
+        mended = 0
+        prefix = self.prefix
+        keys = [f"{prefix}:count", *(f"{prefix}:{n.decode()}:i" for n in self.client.hvals(f"{prefix}:spiders"))]  # fmt: skip
+        for key in keys:
+            for name, value in self.client.hgetall(key).items():
+                is_own = name not in (b"state", b"name")
+                if is_own and not re.fullmatch(rb"-?\d{1,15}", value):
+                    seconds, _ = self.client.time()
+                    fresh = int(seconds) * 1000 if key.endswith(":count") else 0
+                    self.client.hset(key, name, str(fresh))
+                    self.tell([b"%s of %s is no number" % (name, key.encode())])
+                    mended += 1
+        return mended
+
+
+def expected_type(name: str) -> str | None:
+    """What a key holds, by its name without the prefix; None for what is not the frontier's.
+
+    >>> expected_type("l:shared"), expected_type("1:q:0:example.com"), expected_type("1:u:17")
+    ('hash', 'list', 'set')
+    """
+    first, _, rest = name.partition(":")
+    if not first.isdecimal():
+        return TYPES.get(first)
+    second, mark, _ = rest.partition(":")
+    if re.fullmatch(r"u|y|v\d+", second):
+        return "set" if mark else "hash"
+    return SPIDER_TYPES.get(second)
+
+
+def _told(error: BaseException) -> str:
+    """The server's own words, in one line."""
+    told = " ".join(str(error).split()) or type(error).__name__
+    return re.sub(r"script: [0-9a-f]+,? ?(on @?\S+)?", "", told)[:200]
+
+
+def _shown(damage: bytes) -> str:
+    return ascii(damage.decode("utf-8", "backslashreplace"))[1:-1][:200]

@@ -1,0 +1,98 @@
+-- What is done, what was found, and what comes next, at once.
+-- ARGV 2=session 3=spider 4=egress 5=ttl ms 6=run
+--      7=number of visits that are done, then generation, id, how (f: finished, e: failed, or the ms
+--        after which it comes again), its record, a fingerprint that gave items ('' for none), host,
+--        priority ...
+--      number of groups of links, then host, priority, ms until they are due, how many, then
+--        whether again (0 never, 1 unless it gave, 2 always) with the fingerprint ('' for none),
+--        record ...
+--      number of refills, then host, generation, how many ...
+--      then ids of seeds that are written down by this
+-- returns {added, damaged, {generation, id, priority, record ...} or {generation, false} ...}
+local session, n, egress, run = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[6])
+local S = spider(n)
+local i = 7
+local function arg()
+  i = i + 1
+  return ARGV[i - 1]
+end
+grace(tonumber(ARGV[5]))
+
+local function later(host, priority, record, ms)
+  local id = redis.call('HINCRBY', P .. ':count', 'visit', 1)
+  local entry = string.format('%.0f\t', id) .. host .. '\t' .. priority .. '\t' .. record
+  redis.call('ZADD', S .. ':d', now + ms, entry)
+  bump(n, 'asleep', 1)
+end
+
+local gave = nil
+for _ = 1, tonumber(arg()) do
+  local generation, id, how, record = arg(), arg(), arg(), arg()
+  local fingerprint, host, priority = arg(), arg(), arg()
+  if redis.call('HDEL', P .. ':o:' .. generation, id) == 1 then
+    bump(n, 'leased', -1)
+    if how == 'f' then bump(n, 'finished', 1)
+    elseif how == 'e' then
+      bump(n, 'failed', 1)
+      redis.call('RPUSH', S .. ':f', host .. '\t' .. priority .. '\t' .. record)
+      redis.call('LTRIM', S .. ':f', -100000, -1)
+    else later(host, priority, record, tonumber(how)) end
+    if fingerprint ~= '' then
+      gave = gave or family(S, 'y')
+      learn(gave, fingerprint)
+    end
+  end
+end
+
+local known, this_run = family(S, 'u'), nil
+if run > 1 then this_run = family(S, 'v' .. run) end
+-- Whether a link is to be visited: it is new, or may be visited again in a new run.
+local function is_wanted(link)
+  if link == '' then return true end
+  local again, fingerprint = string.sub(link, 1, 1), string.sub(link, 2)
+  if learn(known, fingerprint) then
+    if this_run then learn(this_run, fingerprint) end
+    return true
+  end
+  if again == '0' or not this_run or knows(this_run, fingerprint) then return false end
+  if again == '1' then
+    gave = gave or family(S, 'y')
+    if knows(gave, fingerprint) then return false end
+  end
+  learn(this_run, fingerprint)
+  bump(n, 'finished', -1)
+  return true
+end
+local added = 0
+for _ = 1, tonumber(arg()) do
+  local host, priority, delay, count = arg(), arg(), tonumber(arg()), tonumber(arg())
+  local records = {}
+  for _ = 1, count do
+    local link, record = arg(), arg()
+    if is_wanted(link) then records[#records + 1] = record end
+  end
+  added = added + #records
+  if delay > 0 then
+    redis.call('PFADD', S .. ':x', host)
+    for _, record in ipairs(records) do later(host, priority, record, delay) end
+  elseif #records > 0 then put(n, host, priority, records, 'RPUSH') end
+end
+save(known)
+if this_run then save(this_run) end
+if gave then save(gave) end
+
+local out = {added, damaged}
+local alive = is_alive(session)
+for _ = 1, tonumber(arg()) do
+  local host, generation, most = arg(), arg(), tonumber(arg())
+  local holder, current = lease_of(egress, host)
+  local given = {generation, false}
+  if alive and holder == session and current == generation then
+    given = {generation}
+    refill(n, host, generation, most, given)
+  end
+  out[#out + 1] = given
+end
+while i <= #ARGV do redis.call('HDEL', P .. ':s:' .. session, arg()) end
+flush()
+return out
