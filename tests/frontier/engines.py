@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from scrapy_adaptive.frontier.opening import REDIS, scheme_of
 from scrapy_adaptive.frontier.poller import Ranking
@@ -39,7 +40,7 @@ def waits(frontier: Frontier, url: str) -> bool:
     from scrapy_adaptive.frontier.redis.frontier import RedisFrontier
 
     assert isinstance(frontier, RedisFrontier)
-    client = frontier.server.client
+    client: Any = frontier.server.client
     prefix = frontier.server.prefix
     queued = [each for key in client.keys(f"{prefix}:*:q:*") for each in client.lrange(key, 0, -1)]
     held = [

@@ -7,7 +7,6 @@ happened, clocks go on past leases, workers die.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -244,8 +243,7 @@ TestRedisMachine.settings = SETTINGS
 
 
 @pytest.fixture(autouse=True)
-def redis_of_the_machine(request: pytest.FixtureRequest) -> Iterator[None]:
+def redis_of_the_machine(request: pytest.FixtureRequest) -> None:
     """A server, where the machine needs one."""
     if request.cls is TestRedisMachine:
         RedisMachine.valkey = request.getfixturevalue("valkey")
-    yield

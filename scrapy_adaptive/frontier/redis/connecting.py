@@ -17,7 +17,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import redis
@@ -35,9 +35,6 @@ from redis.retry import Retry
 from scrapy_adaptive.frontier.protocol import FrontierError, SessionLostError, UnavailableError
 
 from .scripts import script
-
-if TYPE_CHECKING:
-    from redis import Redis
 
 logger = logging.getLogger("scrapy_adaptive")
 
@@ -95,17 +92,16 @@ def read_address(address: str) -> tuple[str, str]:
     return url, name
 
 
-def connect(address: str) -> Redis:
+def connect(address: str) -> Any:
     """A client for that address.
 
     Raises:
         FrontierError: the address cannot be used.
     """
     try:
-        client: Redis = redis.Redis.from_url(read_address(address)[0], **OPTIONS)
+        return redis.Redis.from_url(read_address(address)[0], **OPTIONS)
     except ValueError as error:
         raise FrontierError(str(error)) from None
-    return client
 
 
 class Server:
@@ -122,7 +118,7 @@ class Server:
     """
 
     def __init__(
-        self, client: Redis, name: str = "adaptive", clock: Callable[[], float] | None = None
+        self, client: Any, name: str = "adaptive", clock: Callable[[], float] | None = None
     ) -> None:
         self.client = client
         self.prefix = f"{{{name}}}"

@@ -35,8 +35,6 @@ from .connecting import Server
 from .records import number_of, priority_of, read, record
 
 if TYPE_CHECKING:
-    from redis import Redis
-
     from scrapy_adaptive.frontier.poller import Ranking
 
 KEPT = 7 * 86_400.0
@@ -73,7 +71,7 @@ class RedisFrontier:
 
     def __init__(
         self,
-        client: Redis,
+        client: Any,
         spider: str,
         ranking: Ranking,
         *,
@@ -93,7 +91,7 @@ class RedisFrontier:
             self.spider = self._enter(client, spider)
         self.key = f"{self.server.prefix}:{self.spider}"
 
-    def _enter(self, client: Redis, name: str) -> int:
+    def _enter(self, client: Any, name: str) -> int:
         prefix = self.server.prefix
         found = client.hget(f"{prefix}:spiders", name)
         if found is None:

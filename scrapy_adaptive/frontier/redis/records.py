@@ -97,6 +97,8 @@ def _read_result(kept: str) -> Result:
 
 
 def _is_good(value: Any, kinds: tuple[type, ...]) -> bool:
-    if not isinstance(value, kinds) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, kinds):
         return False
-    return isinstance(value, str) or (math.isfinite(value) and abs(value) <= MOST)
+    if isinstance(value, (int, float)):
+        return math.isfinite(value) and abs(value) <= MOST
+    return True
