@@ -31,15 +31,18 @@ from unittest.mock import PropertyMock, patch
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row
 from benchmarks.sweep import Cell, arguments, crawled, tabulate
-from scrapy_adaptive.core import belief, bracket, epoch, hold, noise, silence
-from scrapy_adaptive.core.belief import Belief
-from scrapy_adaptive.core.caps import Caps
-from scrapy_adaptive.core.epoch import Epoch
-from scrapy_adaptive.core.hold import Hold
-from scrapy_adaptive.core.ledger import Ledger
-from scrapy_adaptive.core.noise import Noise
-from scrapy_adaptive.core.silence import Silence
-from scrapy_adaptive.core.suspects import Suspects
+from scrapy_adaptive.core.breaker import backoff as silence
+from scrapy_adaptive.core.breaker.backoff import Silence
+from scrapy_adaptive.core.ceiling.hold import bracket, epoch, noise
+from scrapy_adaptive.core.ceiling.hold import ceiling as hold
+from scrapy_adaptive.core.ceiling.hold import state as belief
+from scrapy_adaptive.core.ceiling.hold.ceiling import Hold
+from scrapy_adaptive.core.ceiling.hold.concurrency_cap import Caps
+from scrapy_adaptive.core.ceiling.hold.epoch import Epoch
+from scrapy_adaptive.core.ceiling.hold.history import Ledger
+from scrapy_adaptive.core.ceiling.hold.noise import Noise
+from scrapy_adaptive.core.ceiling.hold.state import Belief
+from scrapy_adaptive.core.diagnosis.broken_pages import Suspects
 
 REGIMES = (
     "bucket:1/5",

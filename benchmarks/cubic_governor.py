@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from scrapy_adaptive.core.facts import (
+from scrapy_adaptive.core.types import (
     Answer,
     Decision,
     Event,

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from scrapy_adaptive.core.latency import next_delay
+from scrapy_adaptive.core.pacing.latency import next_delay
 from scrapy_adaptive.simulation.bans import BanServer, WhileBanned
 from scrapy_adaptive.simulation.bucket import BucketServer
 from scrapy_adaptive.simulation.combined import (

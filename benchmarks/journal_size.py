@@ -29,7 +29,7 @@ from scrapy_adaptive.adapters.flight import Flight
 from scrapy_adaptive.adapters.observing import Observer
 from scrapy_adaptive.adapters.recorder import Recorder
 from scrapy_adaptive.adapters.settings import read_settings
-from scrapy_adaptive.core.facts import Decision, Event, Outcome, Permit
+from scrapy_adaptive.core.types import Decision, Event, Outcome, Permit
 from scrapy_adaptive.report.crawl import Crawl
 from scrapy_adaptive.report.reader import read_crawl
 from scrapy_adaptive.report.writer import DAY_BYTES, Writer

@@ -20,10 +20,10 @@ import tracemalloc
 from collections import defaultdict, deque
 from typing import NamedTuple
 
-from scrapy_adaptive.core.facts import Permit
 from scrapy_adaptive.core.limits.book import Book
 from scrapy_adaptive.core.limits.known import KnownLimits
 from scrapy_adaptive.core.limits.rule import Identity, Rule
+from scrapy_adaptive.core.types import Permit
 
 RULES = {
     "token bucket": ({"rate": 1.0}, 50.0),

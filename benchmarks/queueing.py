@@ -30,8 +30,8 @@ from matplotlib.figure import Figure
 
 from benchmarks.simulation import ROWS, governor, play
 from benchmarks.tables import Table
+from scrapy_adaptive.core.pacing.concurrency import Slowness
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.slowness import Slowness
 from scrapy_adaptive.simulation.client import HOST
 
 SITE = next(row for row in ROWS if row.spec == "queue:4/0.25,random")

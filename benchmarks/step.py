@@ -28,10 +28,10 @@ from types import FunctionType, MethodType
 
 from benchmarks.tables import Table
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
-from scrapy_adaptive.core.classes import MOST
-from scrapy_adaptive.core.facts import Answer, Hold, Outcome
+from scrapy_adaptive.core.diagnosis.page_classes import MOST
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.types import Answer, Hold, Outcome
 
 BOUND = 50.0
 """Most microseconds of the median step."""

@@ -31,23 +31,17 @@ from typing import TypeVar
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row, crawl
 from benchmarks.tables import Table
-from scrapy_adaptive.core import (
-    account,
-    belief,
-    bracket,
-    caps,
-    ceiling,
-    classes,
-    epoch,
-    hold,
-    ledger,
-    noise,
-    runs,
-    silence,
-    slot,
-    slots,
-    slowness,
-)
+from scrapy_adaptive.core import slot
+from scrapy_adaptive.core import slot_registry as slots
+from scrapy_adaptive.core.breaker import backoff as silence
+from scrapy_adaptive.core.ceiling import base as ceiling
+from scrapy_adaptive.core.ceiling.hold import account, bracket, epoch, noise, runs
+from scrapy_adaptive.core.ceiling.hold import ceiling as hold
+from scrapy_adaptive.core.ceiling.hold import concurrency_cap as caps
+from scrapy_adaptive.core.ceiling.hold import history as ledger
+from scrapy_adaptive.core.ceiling.hold import state as belief
+from scrapy_adaptive.core.diagnosis import page_classes as classes
+from scrapy_adaptive.core.pacing import concurrency as slowness
 
 WORSE_GOODPUT = 2.0
 """Points of goodput under the law as it is, from which a cell is marked."""

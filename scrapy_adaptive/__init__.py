@@ -10,7 +10,7 @@ from .adapters.errors import SettingsError
 from .adapters.extension import AdaptiveThrottle
 from .adapters.middlewares import AdaptiveGate, AdaptiveRefusals
 from .adapters.queues.host_queue import HostQueue
-from .core.facts import Outcome
+from .core.types import Outcome
 from .version import VERSION
 
 __version__ = VERSION

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from scrapy_adaptive.core.facts import Decision, Outcome, Permit
+    from scrapy_adaptive.core.types import Decision, Outcome, Permit
 
     from .refusal_rules import Verdict
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
-from scrapy_adaptive.core.facts import Wanted
+from scrapy_adaptive.core.types import Wanted
 
 if TYPE_CHECKING:
     from scrapy import Request

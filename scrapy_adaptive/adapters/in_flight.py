@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.facts import Answer, Event, Hold, Outcome, Permit
+from scrapy_adaptive.core.types import Answer, Event, Hold, Outcome, Permit
 
 from .flight import Flight
 from .scrapy_internals import kind_of

@@ -23,7 +23,7 @@ from scrapy.exceptions import (
     UnsupportedURLSchemeError,
 )
 
-from scrapy_adaptive.core.facts import Outcome
+from scrapy_adaptive.core.types import Outcome
 
 from .extension import JoinsExtension
 from .queues.routing import OPT_OUT_META_KEY

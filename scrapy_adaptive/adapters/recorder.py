@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.core.binding import CONCURRENCY, DELAY, limit_of
 from scrapy_adaptive.core.breaker.breaker import Phase
-from scrapy_adaptive.core.facts import Event, Outcome
+from scrapy_adaptive.core.types import Event, Outcome
 from scrapy_adaptive.report import events, units
 from scrapy_adaptive.report.records import (
     VERSION,

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.http.headers import Headers
 
-from scrapy_adaptive.core.facts import Outcome
-from scrapy_adaptive.core.headers import HEADER_NAMES, NO_HINTS, Hints, parse_hints
+from scrapy_adaptive.core.headers.parse import HEADER_NAMES, NO_HINTS, Hints, parse_hints
+from scrapy_adaptive.core.types import Outcome
 
 if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.statscollectors import StatsCollector
 
-    from scrapy_adaptive.core.headers import Quota
+    from scrapy_adaptive.core.headers.parse import Quota
 
     from .setting_types import Classifier
 

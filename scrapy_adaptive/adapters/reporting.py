@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy_adaptive.core.binding import limit_of
 from scrapy_adaptive.core.breaker.breaker import Phase
-from scrapy_adaptive.core.facts import Event, Reason
+from scrapy_adaptive.core.types import Event, Reason
 from scrapy_adaptive.report import units
 from scrapy_adaptive.version import VERSION
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.statscollectors import StatsCollector
 
-    from scrapy_adaptive.core.facts import Permit
     from scrapy_adaptive.core.governor import Governor
     from scrapy_adaptive.core.limits.known import KnownLimits
     from scrapy_adaptive.core.slot import Slot
+    from scrapy_adaptive.core.types import Permit
 
     from .flight import Flight
     from .observing import Observer

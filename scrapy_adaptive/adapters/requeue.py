@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from scrapy_adaptive.core.facts import Event, Outcome
+from scrapy_adaptive.core.types import Event, Outcome
 
 from .robots import is_robots_txt
 

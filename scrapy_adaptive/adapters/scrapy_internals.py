@@ -36,7 +36,7 @@ from twisted.internet.tcp import Client
 from twisted.logger import globalLogBeginner
 from twisted.web._newclient import HTTP11ClientProtocol
 
-from scrapy_adaptive.core.classes import normalised
+from scrapy_adaptive.core.diagnosis.page_classes import normalised
 
 if TYPE_CHECKING:
     from scrapy import Request

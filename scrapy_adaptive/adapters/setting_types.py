@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
-    from scrapy_adaptive.core.facts import Outcome
+    from scrapy_adaptive.core.types import Outcome
 
 Classifier = Callable[["Response"], "Outcome | None"]
 SlotRule = Callable[["Request"], "str | None"]

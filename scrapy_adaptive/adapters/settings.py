@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.core.limits.rule import Rule, RuleError
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.slots import CEILINGS
+from scrapy_adaptive.core.slot_registry import CEILINGS
 from scrapy_adaptive.rules.reading import read_rule
 
 from .errors import SettingsError

@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_adaptive.core.facts import Learned
+from scrapy_adaptive.core.types import Learned
 from scrapy_adaptive.report import units
 
 from . import saved_rules

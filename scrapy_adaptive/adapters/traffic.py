@@ -20,8 +20,8 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.defer import maybe_deferred_to_future
 
 from scrapy_adaptive.core.breaker.host_load import HostLoad
-from scrapy_adaptive.core.facts import Reason, Wanted
 from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.core.types import Reason, Wanted
 
 from .closing import PATIENCE, Closing
 from .gate_queue import GateQueue, Waiter
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
-    from scrapy_adaptive.core.facts import Hold, Permit
+    from scrapy_adaptive.core.types import Hold, Permit
 
     from .queues.waiting_room import Reservation
     from .refusal_rules import RefusalRules

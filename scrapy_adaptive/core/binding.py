@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from .facts import Reason
 from .limits import known as known_limits
+from .types import Reason
 
 if TYPE_CHECKING:
-    from .facts import Hold
     from .governor import Governor
     from .slot import Slot
+    from .types import Hold
 
 
 class Binding(NamedTuple):

@@ -22,20 +22,20 @@ from typing import TYPE_CHECKING
 
 from .breaker.breaker import Phase
 from .breaker.crawl_tally import FALLEN, FALLS, Tally
+from .breaker.pause import NEVER
 from .breaker.shared_limit import SharedLimit
-from .classes import DOUBT, Classes
-from .facts import Answer, Reason
-from .pause import NEVER
+from .diagnosis.page_classes import DOUBT, Classes
 from .slot import Slot
 from .slot_config import Limits
+from .types import Answer, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .ceiling import Ceiling
-    from .facts import Hold, Permit
+    from .ceiling.base import Ceiling
     from .slot import Taught
-    from .slots import Slots
+    from .slot_registry import Slots
+    from .types import Hold, Permit
 
 KEY = "\0whole crawl"
 """Key of that slot, with a number after it; no other has such a name."""

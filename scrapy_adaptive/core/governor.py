@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from .breaker.global_breaker import GlobalBreaker
 from .breaker.uplink import Cut, Uplink
 from .crawl_wide import CrawlWide
-from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
-from .global_rate import GlobalRate
 from .limits.book import Book
 from .limits.known import FIELD, KnownLimits, Leaf
+from .pacing.global_rate import GlobalRate
 from .slot import Slot
 from .slot_config import Limits
-from .slots import CEILINGS, Slots
+from .slot_registry import CEILINGS, Slots
+from .types import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
 
 
 @dataclass(slots=True)

@@ -13,18 +13,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from .breaker.backoff import BREATH, JITTER_RATIO, Silence
 from .breaker.breaker import Phase, Signal
 from .breaker.failures import Failures
-from .facts import Answer, Decision, Event, Hold, Learned, Outcome, Page, Permit, Reason, Wanted
-from .pace import Pace
-from .pause import NEVER, Pause
-from .silence import BREATH, JITTER_RATIO, Silence
-from .slowness import Slowness
-from .suspects import Suspects
+from .breaker.pause import NEVER, Pause
+from .diagnosis.broken_pages import Suspects
+from .pacing.concurrency import Slowness
+from .pacing.pace import Pace
+from .types import Answer, Decision, Event, Hold, Learned, Outcome, Page, Permit, Reason, Wanted
 
 if TYPE_CHECKING:
-    from .ceiling import Ceiling
-    from .classes import Classes
+    from .ceiling.base import Ceiling
+    from .diagnosis.page_classes import Classes
     from .slot_config import Limits
 
 DRAIN = 10.0

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 from enum import Enum
 
-from scrapy_adaptive.core.facts import Outcome
-from scrapy_adaptive.core.headers import Quota
+from scrapy_adaptive.core.headers.parse import Quota
+from scrapy_adaptive.core.types import Outcome
 
 from .bucket import BucketServer
 from .rates import ROUNDING

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from scrapy_adaptive.core.headers import Quota
+from scrapy_adaptive.core.headers.parse import Quota
 
 from .rates import ROUNDING, Rate, allowed
 from .wire import ACCEPTED, REFUSED, Page, Reply

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.facts import Answer, Hold, Outcome, Permit, Wanted
+from scrapy_adaptive.core.types import Answer, Hold, Outcome, Permit, Wanted
 
 from .wire import Page
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from scrapy_adaptive.core.facts import Outcome
+from scrapy_adaptive.core.types import Outcome
 
 from .rates import ROUNDING
 from .wire import ACCEPTED, REFUSED, Page, Reply, Server

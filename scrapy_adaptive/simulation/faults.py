@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from scrapy_adaptive.core.facts import Outcome
+from scrapy_adaptive.core.types import Outcome
 
 from .wire import Page, Reply, Server
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from scrapy_adaptive.core.headers import Quota
+from scrapy_adaptive.core.headers.parse import Quota
 
 from .wire import Page, Server
 

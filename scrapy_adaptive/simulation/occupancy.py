@@ -12,8 +12,8 @@ import math
 import random
 from collections import deque
 
-from scrapy_adaptive.core.facts import Outcome
-from scrapy_adaptive.core.headers import Quota
+from scrapy_adaptive.core.headers.parse import Quota
+from scrapy_adaptive.core.types import Outcome
 
 from .rates import ROUNDING, Rate, whole
 from .wire import REFUSED, Page, Reply

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from scrapy_adaptive.core.facts import Outcome
-from scrapy_adaptive.core.headers import Hints, Quota
+from scrapy_adaptive.core.headers.parse import Hints, Quota
+from scrapy_adaptive.core.types import Outcome
 
 from .limiter import Limiter
 from .rates import ROUNDING

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 
-from scrapy_adaptive.core.headers import Quota
+from scrapy_adaptive.core.headers.parse import Quota
 
 from .rates import ROUNDING, Rate, whole
 from .wire import ACCEPTED, REFUSED, Page, Reply

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from scrapy_adaptive.core.facts import Outcome
-from scrapy_adaptive.core.headers import NO_HINTS, Hints
+from scrapy_adaptive.core.headers.parse import NO_HINTS, Hints
+from scrapy_adaptive.core.types import Outcome
 
 
 class Page(NamedTuple):

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from scrapy_adaptive.core.headers import HEADER_NAMES, parse_hints
+from scrapy_adaptive.core.headers.parse import HEADER_NAMES, parse_hints
 from tests.crawling import Crawler, Reactor, RunningCrawl
 from tests.servers.wire import LOCALHOST
 from tests.spiders import UrlsSpider

@@ -17,7 +17,7 @@ from scrapy_adaptive.adapters.flight import Flight
 from scrapy_adaptive.adapters.observing import Observer
 from scrapy_adaptive.adapters.recorder import Recorder
 from scrapy_adaptive.adapters.settings import read_settings
-from scrapy_adaptive.core.facts import Answer, Hold, Outcome
+from scrapy_adaptive.core.types import Answer, Hold, Outcome
 from scrapy_adaptive.report.building import Builder
 from scrapy_adaptive.report.crawl import Crawl
 from scrapy_adaptive.report.records import CrawlRecord, EventRecord, Record, SiteRecord

@@ -14,7 +14,7 @@ from scrapy.statscollectors import MemoryStatsCollector, StatsCollector
 
 from scrapy_adaptive import Outcome
 from scrapy_adaptive.adapters.refusal_rules import RefusalRules, Verdict
-from scrapy_adaptive.core.headers import Quota
+from scrapy_adaptive.core.headers.parse import Quota
 
 ACCEPTED, REFUSED, FAILED = Outcome.ACCEPTED, Outcome.REFUSED, Outcome.FAILED
 

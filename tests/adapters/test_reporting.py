@@ -20,7 +20,7 @@ from scrapy_adaptive.adapters.observing import Observer
 from scrapy_adaptive.adapters.reporting import Parked, Reporting
 from scrapy_adaptive.adapters.settings import read_settings
 from scrapy_adaptive.adapters.summary import Summary
-from scrapy_adaptive.core.facts import Answer, Hold, Outcome, Reason
+from scrapy_adaptive.core.types import Answer, Hold, Outcome, Reason
 from tests.adapters.stand_ins import Nothing
 
 REQUEST = Request("http://site.example/")

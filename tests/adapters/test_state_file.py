@@ -11,8 +11,8 @@ import pytest
 
 from scrapy_adaptive.adapters.settings import STATE_FILE as FILE
 from scrapy_adaptive.adapters.state_file import STALE_AFTER, StateFile
-from scrapy_adaptive.core.facts import Learned, Reason
-from scrapy_adaptive.core.headers import Quota
+from scrapy_adaptive.core.headers.parse import Quota
+from scrapy_adaptive.core.types import Learned, Reason
 from tests.core.virtual import Virtual
 
 MIDNIGHT = 1_700_000_000.0

@@ -27,9 +27,13 @@ def give_up(reason: str) -> NoReturn:
     pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The browser of this machine: nothing is downloaded."""
+    """The browser of this machine: nothing is downloaded.
+
+    It is closed with its module: as long as Playwright runs, asyncio's loop counts as running in
+    this thread, and a crawl that another test runs in this process would wait for it for ever.
+    """
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
-from scrapy_adaptive.core.ceiling import SLOWEST
-from scrapy_adaptive.core.facts import Permit, Reason
+from scrapy_adaptive.core.ceiling.base import SLOWEST
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.slot import DRAIN, FORGET_AFTER, Slot
 from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.types import Permit, Reason
 
 LIMITS = st.builds(
     Limits,

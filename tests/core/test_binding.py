@@ -8,7 +8,7 @@ import pytest
 
 from scrapy_adaptive.core import binding
 from scrapy_adaptive.core.binding import Binding, limit_of
-from scrapy_adaptive.core.headers import Quota
+from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.report.reasons import REASONS
 from tests.core.virtual import Virtual

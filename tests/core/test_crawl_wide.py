@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from scrapy_adaptive.core.facts import Hold, Reason
 from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.types import Hold, Reason
 from scrapy_adaptive.simulation.bucket import BucketServer
 from scrapy_adaptive.simulation.rates import constant
 from scrapy_adaptive.simulation.windows import WindowServer

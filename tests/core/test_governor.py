@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from scrapy_adaptive.core.facts import Event, Hold, Permit, Reason
 from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.types import Event, Hold, Permit, Reason
 from tests.core.virtual import Virtual
 
 PACED = Limits(start_delay=1.0)

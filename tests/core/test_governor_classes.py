@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from scrapy_adaptive.core.facts import (
+from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.types import (
     Answer,
     Decision,
     Event,
@@ -12,7 +13,6 @@ from scrapy_adaptive.core.facts import (
     Reason,
     Wanted,
 )
-from scrapy_adaptive.core.slot_config import Limits
 from tests.core.virtual import Virtual
 
 SEARCH = "a /search"

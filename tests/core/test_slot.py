@@ -9,9 +9,9 @@ import math
 import pytest
 
 from scrapy_adaptive.core.breaker.breaker import Phase
-from scrapy_adaptive.core.facts import Decision, Event, Hold, Reason, Wanted
-from scrapy_adaptive.core.headers import Quota
+from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.types import Decision, Event, Hold, Reason, Wanted
 from tests.core.virtual import Virtual
 
 PACED = Limits(start_delay=1.0)

@@ -3,8 +3,8 @@
 import pytest
 
 from scrapy_adaptive.core.breaker.breaker import Phase
-from scrapy_adaptive.core.facts import Event, Reason, Wanted
 from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.types import Event, Reason, Wanted
 from tests.core.virtual import Virtual
 
 PACED = Limits(start_delay=1.0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from scrapy_adaptive.core.facts import Answer, Outcome
 from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.types import Answer, Outcome
 from tests.core.virtual import Virtual
 
 QUICK = Answer(Outcome.FAILED, latency=0.1, may_lower=False)

@@ -5,10 +5,10 @@ from copy import copy
 
 import pytest
 
-from scrapy_adaptive.core.facts import Event, Hold, Permit, Reason
-from scrapy_adaptive.core.hold import Hold as HoldCeiling
-from scrapy_adaptive.core.silence import BREATH, Silence
+from scrapy_adaptive.core.breaker.backoff import BREATH, Silence
+from scrapy_adaptive.core.ceiling.hold.ceiling import Hold as HoldCeiling
 from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.types import Event, Hold, Permit, Reason
 from tests.core.virtual import Virtual
 
 PACED = Limits(start_delay=1.0)

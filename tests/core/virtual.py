@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from hypothesis import HealthCheck, Phase, settings
 
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
-from scrapy_adaptive.core.facts import Answer, Decision, Hold, Outcome, Page, Permit, Reason
 from scrapy_adaptive.core.governor import Governor
-from scrapy_adaptive.core.headers import Quota
+from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.slot import Slot
 from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.types import Answer, Decision, Hold, Outcome, Page, Permit, Reason
 
 STEADY = settings(
     deadline=None,

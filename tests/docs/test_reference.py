@@ -20,7 +20,7 @@ from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.observing import Observer
 from scrapy_adaptive.adapters.settings import SETTINGS, Setting, read_settings
 from scrapy_adaptive.adapters.summary import Summary
-from scrapy_adaptive.core.facts import Event, Outcome
+from scrapy_adaptive.core.types import Event, Outcome
 from scrapy_adaptive.report.events import EVENTS
 from scrapy_adaptive.report.reasons import REASONS, Unit
 from scrapy_adaptive.report.records import KINDS, from_line, to_line
@@ -233,7 +233,7 @@ def test_every_number_of_the_law_is_told() -> None:
     told = {literal(row[0]) for row in CONSTANTS}
     assert len(told) == len(CONSTANTS)
     for path in CORE.rglob("*.py"):
-        if path.stem in ("headers", "header_values", "rota", "slots"):
+        if path.stem in ("parse", "values", "turns", "slot_registry"):
             continue
         for name in re.findall(r"(?m)^([A-Z][A-Z_]+) = [\d(-]", path.read_text(encoding="utf-8")):
             assert f"{path.stem}.{name}" in told

@@ -6,8 +6,8 @@ import random
 from collections.abc import Mapping
 
 from scrapy_adaptive.__main__ import governor_of
-from scrapy_adaptive.core.facts import Learned
 from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.core.types import Learned
 from scrapy_adaptive.simulation.client import Crawl, Timeline
 from scrapy_adaptive.simulation.network import network
 from scrapy_adaptive.simulation.readings import Readings, read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scrapy_adaptive.core.facts import Outcome
+from scrapy_adaptive.core.types import Outcome
 from scrapy_adaptive.simulation.spec import read_spec
 from scrapy_adaptive.simulation.wire import Page, Server
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from scrapy_adaptive.core.facts import Outcome
+from scrapy_adaptive.core.types import Outcome
 from scrapy_adaptive.simulation.bucket import BucketServer
 from scrapy_adaptive.simulation.combined import (
     ClassesServer,

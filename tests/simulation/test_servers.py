@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_adaptive.core.facts import Outcome
+from scrapy_adaptive.core.types import Outcome
 from scrapy_adaptive.simulation.bans import BanServer, WhileBanned
 from scrapy_adaptive.simulation.bucket import BucketServer, EndpointServer
 from scrapy_adaptive.simulation.occupancy import CapServer, FreeServer, QueueServer

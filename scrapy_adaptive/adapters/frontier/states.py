@@ -15,7 +15,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.adapters.state_file import STALE_AFTER, from_json, is_learned, to_json
-from scrapy_adaptive.core.facts import Learned
+from scrapy_adaptive.core.types import Learned
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor

@@ -2,7 +2,7 @@
 
 Laws
 ----
-* A host is ready, and has its turn by `core/rota.py`, or asleep until one of its slots may send;
+* A host is ready, and has its turn by `core/turns.py`, or asleep until one of its slots may send;
   `pop` asks the ready ones only, and never blocks: None when all sleep.
 * When a slot may send, one of the hosts that wait for it wakes; if it still may, the next one.
 * What `pop` gives has one place of its slot reserved.
@@ -25,8 +25,8 @@ from scrapy.utils.misc import build_from_crawler
 from scrapy_adaptive.adapters.errors import SettingsError, one_line_errors
 from scrapy_adaptive.adapters.scrapy_internals import forget_spider, queue_path
 from scrapy_adaptive.adapters.set_up import fallback_queue, refuse_half_a_set_up
-from scrapy_adaptive.core.facts import Wanted
-from scrapy_adaptive.core.rota import Rota
+from scrapy_adaptive.core.turns import Rota
+from scrapy_adaptive.core.types import Wanted
 
 from .host_requests import HostRequests
 from .open_files import OpenFiles
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from scrapy.pqueues import QueueProtocol
     from typing_extensions import Self
 
-    from scrapy_adaptive.core.facts import Hold
+    from scrapy_adaptive.core.types import Hold
 
     from .routing import Routing
 

@@ -18,7 +18,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from scrapy_adaptive.adapters.scrapy_internals import skip_damaged, topmost
-from scrapy_adaptive.core.facts import Wanted
+from scrapy_adaptive.core.types import Wanted
 
 from .saved_marks import REQUEUED_META_KEY
 

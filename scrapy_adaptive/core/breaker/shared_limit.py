@@ -14,15 +14,15 @@ import math
 from collections import deque
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.pause import NEVER
+from .pause import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy_adaptive.core.ceiling import Ceiling
-    from scrapy_adaptive.core.facts import Permit
+    from scrapy_adaptive.core.ceiling.base import Ceiling
     from scrapy_adaptive.core.slot import Slot
     from scrapy_adaptive.core.slot_config import Limits
+    from scrapy_adaptive.core.types import Permit
 
 YOUNG = 20
 """Pages up to which a host is at its start."""

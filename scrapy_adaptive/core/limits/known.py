@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from scrapy_adaptive.core.facts import Counted, Hold, Permit, Reason
+from scrapy_adaptive.core.types import Counted, Hold, Permit, Reason
 
 from .book import Book
 from .meter import NEVER, Meter

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from scrapy_adaptive.core.classes import normalised
+from scrapy_adaptive.core.diagnosis.page_classes import normalised
 
 ANY = "*"
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize
 from scrapy import Request
 
-from scrapy_adaptive.core.facts import Wanted
+from scrapy_adaptive.core.types import Wanted
 from tests.adapters.queues.queue_model import BACK, NEW, START, Entry, Pile
 from tests.adapters.queues.queue_room import Room, page
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from scrapy import Request
 
-from scrapy_adaptive.core.facts import Wanted
-from scrapy_adaptive.core.rota import PASSED_OVER
+from scrapy_adaptive.core.turns import PASSED_OVER
+from scrapy_adaptive.core.types import Wanted
 
 NEW, START, BACK = range(3)
 """A request is new, a start request, or one that came back."""

@@ -13,7 +13,7 @@ from scrapy.utils.misc import build_from_crawler
 
 from scrapy_adaptive import HostQueue
 from scrapy_adaptive.adapters.queues import open_files
-from scrapy_adaptive.core.rota import PASSED_OVER
+from scrapy_adaptive.core.turns import PASSED_OVER
 from tests.adapters.queues.queue_room import Rooms, name, page
 
 pytestmark = [

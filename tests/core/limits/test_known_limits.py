@@ -7,11 +7,11 @@ import math
 import pytest
 
 from scrapy_adaptive.core.binding import binding
-from scrapy_adaptive.core.facts import Hold, Permit, Reason
 from scrapy_adaptive.core.limits.book import Book
 from scrapy_adaptive.core.limits.known import KnownLimits
 from scrapy_adaptive.core.limits.rule import Identity, Rule
 from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.types import Hold, Permit, Reason
 from tests.core.virtual import Virtual
 
 ALICE = Identity("account", "alice")

@@ -1,0 +1,85 @@
+"""The pause of one slot: its breaker's phase, and until when.
+
+Laws
+----
+* A pause begins with pain and ends with an accepted probe; more pain only lengthens it.
+* It is parked while an instant that the site itself gave is further off than the user allows.
+"""
+
+from __future__ import annotations
+
+from .breaker import TABLE, Phase, Signal
+
+NEVER = float("inf")
+
+
+class Pause:
+    """Whether a slot is paused, and until when it is silent. Instants in monotonic seconds.
+
+    Args:
+        most: seconds; a pause that the site asks for is parked if it is longer.
+    """
+
+    __slots__ = (
+        "_before",
+        "_began_at",
+        "_most",
+        "_parked_until",
+        "_told_until",
+        "last_refused_at",
+        "phase",
+        "until",
+    )
+
+    def __init__(self, most: float) -> None:
+        self.phase = Phase.CLOSED
+        self.until = 0.0
+        """The end of the silence."""
+        self.last_refused_at = -NEVER
+        """The instant of the latest pain."""
+        self._most = most
+        self._parked_until = -NEVER
+        self._told_until = -NEVER
+        """The instant up to which the site itself asked for silence."""
+        self._began_at = 0.0
+        self._before = 0.0
+
+    def begin(self, now: float, wait: float, *, told: float | None = None) -> None:
+        """Be silent for at least `wait` seconds, of which the site itself asked for `told`."""
+        if self.phase is Phase.CLOSED:
+            self._began_at = now
+            self.until = now
+        self.last_refused_at = now
+        self.until = max(self.until, now + wait)
+        if told is not None:
+            self._told_until = max(self._told_until, now + told)
+        if told is not None and told > self._most:
+            self._parked_until = self.until
+        self.signal(Signal.REFUSAL)
+
+    def shorten(self, until: float) -> None:
+        """Be silent no longer than until then, or as the site itself asked."""
+        self.until = max(self._told_until, min(self.until, until))
+        self._parked_until = min(self._parked_until, self.until)
+
+    def signal(self, signal: Signal) -> None:
+        """Something happened to the breaker."""
+        self.phase = TABLE[self.phase, signal]
+
+    def end(self, now: float, by: Signal = Signal.PROBE_ACCEPTED) -> None:
+        """The probe was accepted, or there is nobody to wait for."""
+        self.signal(by)
+        self._before += now - self._began_at
+
+    def is_parked(self, now: float) -> bool:
+        """Whether it lasts, by the site's own word, longer than the user wants to sit through."""
+        return now < self._parked_until
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the site itself said how long, when it refused last."""
+        return self._told_until > self.last_refused_at
+
+    def seconds(self, now: float) -> float:
+        """Seconds in which the breaker was not closed."""
+        return self._before + (now - self._began_at if self.phase is not Phase.CLOSED else 0.0)

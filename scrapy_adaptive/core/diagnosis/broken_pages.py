@@ -1,0 +1,135 @@
+"""Which refusals are the fault of one page and not of the pace.
+
+Laws
+----
+* A page is suspected when it alone was refused in its congestion epoch.
+* A suspected page refused again at its recheck is broken: another page was accepted after
+  the same silence, so the pace is not to blame.
+* A page whose probe is the third in a row to be refused while only refused pages are left is
+  broken too.
+* A page is broken only until another page makes an epoch: then the site refuses others too.
+* An accepted page is neither suspected nor broken.
+* A page that fails again, though its host accepted others since it failed first, is at fault.
+* Memory is bounded; the oldest page is forgotten first.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from scrapy_adaptive.core.types import Page
+
+V = TypeVar("V")
+
+STUCK_PROBES = 3
+"""Refused probes in a row, each of a page refused before, that make the last one's page broken."""
+
+MOST_PAGES = 256
+"""Most pages remembered per slot and kind."""
+
+
+class Suspects:
+    """Pages of one slot that were refused, and what is thought of them."""
+
+    __slots__ = (
+        "_accepted_count",
+        "_broken",
+        "_crowded",
+        "_doubted",
+        "_failed",
+        "_refused",
+        "_sole",
+        "_stuck",
+    )
+
+    def __init__(self) -> None:
+        self._accepted_count = 0
+        self._failed: dict[Page, int] = {}
+        """Page to the acceptances of its host before it failed first."""
+        self._refused: dict[Page, None] = {}
+        self._broken: dict[Page, None] = {}
+        self._doubted: dict[Page, None] = {}
+        """Those that were broken before the present epoch."""
+        self._sole: Page | None = None
+        self._crowded = False
+        self._stuck = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._refused or self._broken or self._failed)
+
+    def __contains__(self, page: Page) -> bool:
+        return page in self._refused or page in self._broken
+
+    @property
+    def sole(self) -> Page | None:
+        """The page that alone was refused in the latest epoch."""
+        return None if self._crowded else self._sole
+
+    def on_accepted(self, page: Page | None) -> None:
+        """A page was accepted; `page` is needed while any is remembered."""
+        self._accepted_count += 1
+        self._stuck = 0
+        if page is not None:
+            self._failed.pop(page, None)
+            if page == self._sole:
+                self._sole = None
+                self._crowded = False
+            self._refused.pop(page, None)
+            self._broken.pop(page, None)
+            self._doubted.pop(page, None)
+
+    def on_epoch(self) -> None:
+        """A congestion epoch begins: no page is broken for certain any more."""
+        for page in self._broken:
+            _remember(self._refused, page, None)
+        self._doubted, self._broken = self._broken, {}
+        self._sole = None
+        self._crowded = False
+
+    def on_pardon(self) -> None:
+        """The page of the present epoch is known to be broken: nothing more is learned of it.
+
+        What was known to be broken before it still is.
+        """
+        for page in self._doubted:
+            _remember(self._broken, page, None)
+        self._doubted = {}
+        self._sole = None
+        self._crowded = False
+
+    def is_broken(self, page: Page | None, *, probe: bool, recheck: bool) -> bool:
+        """Whether a refusal that has just arrived is the page's own fault."""
+        if page is None:
+            return False
+        if page in self._broken:
+            return True
+        if probe:
+            self._stuck = self._stuck + 1 if page in self._refused else 0
+        if (recheck and page == self.sole) or self._stuck >= STUCK_PROBES:
+            self._refused.pop(page, None)
+            _remember(self._broken, page, None)
+            return True
+        return False
+
+    def is_failing(self, page: Page | None) -> bool:
+        """Whether a failure that has just arrived is the page's own fault."""
+        if page is None:
+            return False
+        if page not in self._failed:
+            _remember(self._failed, page, self._accepted_count)
+        return self._failed[page] < self._accepted_count
+
+    def on_refused(self, page: Page | None) -> None:
+        """Remember a refusal that counted as pain in the present epoch."""
+        if page is None:
+            return
+        _remember(self._refused, page, None)
+        self._crowded |= self._sole not in (None, page)
+        self._sole = page
+
+
+def _remember(pages: dict[Page, V], page: Page, value: V) -> None:
+    pages.pop(page, None)
+    pages[page] = value
+    if len(pages) > MOST_PAGES:
+        del pages[next(iter(pages))]

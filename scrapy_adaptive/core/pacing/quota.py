@@ -1,0 +1,79 @@
+"""The pace that a site's RateLimit headers ask for.
+
+Laws
+----
+* A quota allows `remaining` requests until its reset; they are spread over that time.
+* Requests that left after the one that told the quota count against it.
+* A quota only ever slows a slot down: what is more than true does hardly any harm.
+* What cannot be (no reset, one that is past, one beyond a day) is not looked at.
+
+**Source**: draft-ietf-httpapi-ratelimit-headers-10, Client Behavior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scrapy_adaptive.core.headers.parse import Quota
+
+FARTHEST = 86_400.0
+"""Seconds beyond which no reset is believed: limits are written for a day at most."""
+
+ROUNDED = 1.0
+"""Seconds by which a reset, told in whole seconds, may be too long. What is left is spread over
+the rest at most: once nothing is left, the reset is awaited whole."""
+
+
+class Quotas:
+    """What one slot may send until the next reset. Instants in monotonic seconds."""
+
+    __slots__ = ("_left", "delay", "until", "wait")
+
+    def __init__(self) -> None:
+        self.until = 0.0
+        """The instant of the reset; 0 where no quota is known."""
+        self.wait = 0.0
+        """Seconds until then, when it was told."""
+        self.delay = 0.0
+        """Seconds between sends that spread what is left until then."""
+        self._left = 0
+
+    def on_told(self, now: float, quotas: Iterable[Quota], sent_since: int) -> None:
+        """A response told its quotas; `sent_since` requests had left after its own.
+
+        The slowest of them counts.
+        """
+        self.until, self.delay, self._left = 0.0, 0.0, 0
+        for quota in quotas:
+            if quota.unit != "requests" or quota.remaining is None or not quota.reset:
+                continue
+            reset = min(quota.reset, quota.window or quota.reset)
+            if reset > FARTHEST:
+                continue
+            left = max(0, quota.remaining - sent_since)
+            delay = max(reset - ROUNDED, 0.5 * reset) / max(1, left)
+            if delay > self.delay or not left:
+                self.until, self.wait, self.delay, self._left = now + reset, reset, delay, left
+                if not left:
+                    return
+
+    def on_sent(self) -> None:
+        """One request less is left."""
+        self._left = max(0, self._left - 1)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing is left until the reset."""
+        return self.until > 0.0 and not self._left
+
+    @property
+    def spent_until(self) -> float:
+        """The instant of the reset that is awaited; 0 where something is left."""
+        return self.until if self.is_spent else 0.0
+
+    def forget(self, now: float) -> None:
+        """Forget a quota whose reset has come."""
+        if 0.0 < self.until <= now:
+            self.until, self.delay, self._left = 0.0, 0.0, 0

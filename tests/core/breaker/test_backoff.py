@@ -1,0 +1,202 @@
+"""Silences: what the site asks for, else what worked, else the units people write limits in."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_adaptive.core.breaker.backoff import Silence
+from scrapy_adaptive.core.types import Recovery
+from tests.core.virtual import STEADY
+
+
+@pytest.mark.parametrize(
+    ("rate", "seconds"),
+    [
+        pytest.param(2.0, 0.6, id="1.2 gaps of half a second"),
+        pytest.param(0.5, 2.4, id="1.2 gaps of two seconds"),
+        pytest.param(0.01, 120.0, id="1.2 gaps of 100 seconds"),
+        pytest.param(4.8, 0.25, id="just the least silence"),
+        pytest.param(1000.0, 0.25, id="never less than a quarter of a second"),
+        pytest.param(float("inf"), 0.25, id="without a delay"),
+    ],
+)
+def test_the_first_silence_lasts_a_gap_and_a_fifth(rate: float, seconds: float) -> None:
+    assert Silence().first(rate=rate, told=None) == pytest.approx(seconds)
+
+
+@STEADY
+@given(st.floats(0.25, 1e8), st.floats(1e-3, 1e3), st.lists(st.none() | st.floats(0.25, 1e8)))
+def test_what_the_site_asked_for_is_never_shortened(
+    told: float, rate: float, before: list[float | None]
+) -> None:
+    """Not by what was asked for before, nor by what worked before."""
+    silence = Silence()
+    assert silence.first(rate=rate, told=told) >= told
+    for earlier in before:
+        silence.longer(rate=rate, told=earlier)
+    assert silence.longer(rate=rate, told=told) >= told
+    silence.on_recovered()
+    assert silence.first(rate=rate, told=told) >= told
+
+
+def test_a_word_of_the_site_replaces_the_guess_even_when_it_is_shorter() -> None:
+    """1.2 gaps of 100 s would be two minutes; the site says one."""
+    assert Silence().first(rate=0.01, told=60.0) == 60.0
+
+
+def test_refused_probes_climb_just_over_human_units() -> None:
+    silence = Silence()
+    assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
+    climbed = [silence.longer(rate=0.5, told=None) for _ in range(5)]
+    assert climbed == [11.0, 62.0, 1000.0, 3620.0, 3620.0]
+
+
+def test_where_refusals_come_by_chance_the_first_probe_refused_is_no_news() -> None:
+    """The same silence once more; the next refused probe climbs. A new pause, a new excuse."""
+    silence = Silence()
+    for _ in range(2):
+        first = silence.first(rate=0.5, told=None)
+        climbed = [silence.longer(rate=0.5, told=None, by_chance=True) for _ in range(3)]
+        assert climbed == [first, 11.0, 62.0]
+
+
+@pytest.mark.parametrize(("told", "failed"), [(7.0, False), (None, True)])
+def test_chance_excuses_neither_a_word_of_the_site_nor_a_failure(
+    told: float | None, failed: bool
+) -> None:
+    """Of .25 s, twice as long."""
+    silence = Silence()
+    silence.first(rate=100.0, told=None)
+    wait = silence.longer(rate=100.0, told=told, failed=failed, by_chance=True)
+    assert wait == (7.0 if told else 0.5)
+
+
+def test_the_ladder_begins_above_the_first_silence() -> None:
+    silence = Silence()
+    assert silence.first(rate=0.03, told=None) == pytest.approx(40.0)
+    assert silence.longer(rate=0.03, told=None) == 62.0
+
+
+def test_the_ladder_begins_above_what_the_site_asked_for() -> None:
+    silence = Silence()
+    silence.first(rate=0.5, told=90.0)
+    assert silence.longer(rate=0.5, told=None) == 1000.0
+
+
+def test_a_silence_that_worked_is_tried_when_the_first_is_too_short() -> None:
+    """Five seconds told to a probe ended the first pause: the next one has that rung."""
+    silence = Silence()
+    silence.first(rate=0.5, told=None)
+    assert silence.longer(rate=0.5, told=5.0) == 5.0
+    assert silence.on_recovered() == Recovery(tries=1, waited=5.0, told=True)
+    assert silence.worked == 5.0
+    assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
+    assert silence.longer(rate=0.5, told=None) == 5.0
+    assert silence.longer(rate=0.5, told=None) == 11.0
+
+
+def test_a_silence_that_worked_outlasts_a_shorter_word_of_the_site() -> None:
+    silence = Silence()
+    silence.first(rate=0.5, told=None)
+    silence.longer(rate=0.5, told=30.0)
+    silence.on_recovered()
+    silence.first(rate=0.5, told=1.0)
+    assert silence.longer(rate=0.5, told=1.0) == 30.0
+
+
+def test_a_silence_that_a_late_refusal_lengthened_is_the_one_outlasted() -> None:
+    """2.4 s at first, then ten; a shorter word changes nothing."""
+    silence = Silence()
+    silence.first(rate=0.5, told=None)
+    silence.lengthen(10.0)
+    silence.lengthen(1.0)
+    assert silence.on_recovered().waited == 10.0
+
+
+def test_a_first_silence_that_sufficed_is_not_remembered() -> None:
+    silence = Silence()
+    silence.first(rate=0.5, told=None)
+    recovery = silence.on_recovered()
+    assert (recovery.tries, recovery.told) == (0, False)
+    assert recovery.waited == pytest.approx(2.4)
+    assert silence.worked == 0.0
+
+
+def test_the_next_pause_begins_with_the_first_silence_again() -> None:
+    silence = Silence()
+    silence.first(rate=0.5, told=None)
+    for _ in range(4):
+        silence.longer(rate=0.5, told=None)
+    silence.on_recovered()
+    assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
+
+
+def slept(silence: Silence, *waits: float, debt: float) -> list[float]:
+    """The waits of one pause at 10/s whose debt is `debt` seconds: `waits` of them are refused."""
+    found = [silence.first(rate=10.0, told=None, debt=debt)]
+    found += [silence.longer(rate=10.0, told=None) for _ in waits]
+    silence.on_recovered()
+    return found
+
+
+class TestDebts:
+    """What was served beyond the pace is slept off first, where that may be all there is to it."""
+
+    @pytest.fixture
+    def silence(self) -> Silence:
+        """Twelve seconds were needed before."""
+        silence = Silence()
+        silence.first(rate=10.0, told=None)
+        silence.longer(rate=10.0, told=None)
+        silence.on_recovered()
+        assert silence.worked == 11.0
+        return silence
+
+    def test_one_that_was_too_short_is_slept_off_once_more(self, silence: Silence) -> None:
+        """1.2 times two seconds, twice that, and then what worked."""
+        found = slept(silence, 1, 2, 3, debt=2.0)
+        assert found == pytest.approx([2.4, 4.8, 11.0, 62.0])
+
+    def test_one_of_less_than_a_gap_is_not(self, silence: Silence) -> None:
+        assert slept(silence, 1, debt=0.05) == pytest.approx([0.25, 11.0])
+
+    def test_at_the_first_pause_there_is_nothing_to_double(self) -> None:
+        assert slept(Silence(), 1, debt=2.0) == pytest.approx([2.4, 11.0])
+
+    @pytest.mark.parametrize(("told", "failed", "then"), [(7.0, False, 62.0), (None, True, 11.0)])
+    def test_after_a_word_of_the_site_or_a_failure_it_is_not(
+        self, silence: Silence, told: float | None, failed: bool, then: float
+    ) -> None:
+        """With the site's word the silence that worked before has been outlasted."""
+        silence.first(rate=10.0, told=None, debt=2.0)
+        silence.longer(rate=10.0, told=told, failed=failed)
+        assert silence.longer(rate=10.0, told=None) == then
+
+    def test_two_in_a_row_that_failed_doubled_too_are_not_believed_any_more(
+        self, silence: Silence
+    ) -> None:
+        for _ in range(2):
+            assert slept(silence, 1, 2, debt=2.0)[-1] == 11.0
+        assert slept(silence, debt=2.0) == [11.0]
+
+    def test_one_that_was_enough_when_doubled_wins_the_credit_back(self, silence: Silence) -> None:
+        for _ in range(4):
+            slept(silence, 1, 2, debt=2.0)
+            slept(silence, 1, debt=2.0)
+        assert slept(silence, debt=2.0) == pytest.approx([2.4])
+
+
+@STEADY
+@given(
+    st.floats(1e-4, 1e3), st.none() | st.floats(0.0, 1e5), st.integers(0, 8), st.floats(0.0, 1e5)
+)
+def test_each_try_waits_at_least_as_long_as_the_one_before(
+    rate: float, told: float | None, tries: int, worked: float
+) -> None:
+    """Whatever the rate, whatever the site told at first and whatever worked before."""
+    silence = Silence()
+    silence.worked = worked
+    waits = [silence.first(rate=rate, told=told)]
+    waits += [silence.longer(rate=rate, told=None) for _ in range(tries)]
+    assert waits == sorted(waits)
+    assert waits[0] >= max(0.25, 1.2 / rate if told is None else told)

@@ -1,0 +1,126 @@
+"""Which class of pages a refusal is about: numbers worked by hand."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from scrapy_adaptive.core.diagnosis.page_classes import (
+    BLIND,
+    DEPTH,
+    DOUBT,
+    MOST,
+    Classes,
+    Families,
+    normalised,
+)
+
+
+def served(**counts: int) -> Classes:
+    """What was served lately, by class."""
+    classes = Classes()
+    for kind, count in counts.items():
+        for _ in range(count):
+            classes.on_accepted(kind)
+    return classes
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/entity/123/version/7", "/entity/#/version/#"),
+        ("/v2/users/550e8400-e29b-41d4-a716-446655440000", "/v2/users/#"),
+        ("/2024/05/17/how-to-be-polite.html", "/#/#/#/#"),
+        ("/api/search", "/api/search"),
+        ("/commit/0fcafe12", "/commit/#"),
+        ("/about-us/", "/about-us/"),
+        ("/a-very-long-word-in-one", "/#"),
+        ("/%C3%9Cber", "/#"),
+        ("", "/"),
+    ],
+)
+def test_numbers_and_identifiers_give_way_and_names_stay(path: str, kind: str) -> None:
+    assert normalised(path) == kind
+
+
+def test_values_of_a_query_never_count_and_its_name_only_where_the_path_is_none() -> None:
+    assert normalised("/search", "q=shoes") == "/search"
+    assert normalised("/", "s=shoes") == normalised("/", "s=boots&page=2") == "/?s"
+    assert normalised("/index.php", "id=7") == "/index.php?id"
+
+
+def test_a_class_is_short_whatever_the_path() -> None:
+    assert normalised("/name" * 1000).count("/") == DEPTH
+    assert len(normalised("/" + "x" * 100_000, "y" * 100_000)) < 200
+
+
+def test_a_class_refused_ten_times_its_share_is_found_within_eight_epochs() -> None:
+    """Of 50 pages 9 were searches: (9 + 1) / (50 + 1) / 0.8 = 0.245 each, after the first."""
+    classes = served(page=41, search=9)
+    chances = [classes.on_epoch("search") for _ in range(8)]
+    assert chances[:3] == pytest.approx([1.0, 0.245, 0.060], abs=0.001)
+    assert chances[2] < DOUBT
+    assert chances[6] > BLIND > chances[7]
+
+
+def test_refusals_of_a_common_class_are_no_evidence() -> None:
+    classes = served(page=45, search=5)
+    assert [classes.on_epoch("page") for _ in range(50)] == [1.0] * 50
+
+
+def test_refusals_of_every_class_as_often_as_it_is_served_are_no_evidence() -> None:
+    """Each of five classes in turn: no chance ever falls under the first hit's."""
+    classes = served(a=10, b=10, c=10, d=10, e=10)
+    assert min(classes.on_epoch("abcde"[n % 5]) for n in range(100)) > DOUBT
+
+
+def test_two_limited_classes_are_found_though_each_begins_half_of_the_epochs() -> None:
+    classes = served(page=44, search=3, export=3)
+    choose = Random(1).choice
+    assert min(classes.on_epoch(choose(["search", "export"])) for _ in range(200)) < BLIND
+
+
+def test_a_crawl_that_turns_to_other_pages_makes_them_common_soon() -> None:
+    classes = served(a=1000, b=100)
+    assert classes.share("b") > 0.75
+    assert classes.share("a") < 0.25
+
+
+def test_memory_is_bounded_by_what_was_served_lately() -> None:
+    classes = Classes()
+    for n in range(10_000):
+        classes.on_accepted(f"/{n}")
+    assert len(classes._served) <= 65
+
+
+def test_a_class_of_its_own_is_counted_no_more() -> None:
+    classes = served(page=30, search=20)
+    classes.forget("search")
+    assert classes.share("page") == 1.0
+
+
+def test_slots_of_one_family_know_each_other() -> None:
+    families = Families(100)
+    assert families.add("a", "/x") == "a /x"
+    assert families.host_of("a /x") == "a"
+    assert families.host_of("a") is None
+    assert families.of("a") == families.of("a /x") == ("a", "a /x")
+    assert families.of("b") == ("b",)
+
+
+def test_a_host_has_a_bounded_number_of_classes_and_a_class_has_none() -> None:
+    families = Families(100)
+    keys = [families.add("a", f"/{n}") for n in range(MOST + 1)]
+    assert keys[-1] is None
+    assert None not in keys[:-1]
+    assert families.add("a /1", "/x") is None
+    assert Families(1).add("a", "/x") == "a /x"
+
+
+def test_a_remembered_key_makes_its_family_again() -> None:
+    families = Families(100)
+    for key in ("a", "my slot", "a /search/#"):
+        families.recall(key)
+    assert families.of("a") == ("a", "a /search/#")
+    assert "my slot" not in families
