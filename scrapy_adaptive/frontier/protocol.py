@@ -173,6 +173,9 @@ class Counts:
 class Frontier(Protocol):
     """Visits of one spider by host, and the right to pace a host."""
 
+    turn_each: float
+    """Seconds between two turns that are worth their way, while there is enough to visit."""
+
     def open(self, worker: str, egress: str, ttl: float) -> bool:
         """Begin a session; also after any local give-up.
 

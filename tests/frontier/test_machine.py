@@ -11,7 +11,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
-
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (

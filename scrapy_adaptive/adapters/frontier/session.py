@@ -25,14 +25,18 @@ if TYPE_CHECKING:
     from .courier import Courier
     from .outbox import Outbox
     from .rights import Rights
+    from .seeds import Seeds
 
 logger = logging.getLogger("scrapy_adaptive")
 
 FLUSH = 0.25
-"""Seconds between two turns."""
+"""Seconds between two turns, where there is little to visit."""
 
 FLUSH_DONE = 100
 """Visits that are done, and are written down at once."""
+
+ENOUGH = 20
+"""Visits that are held and not sent, with which a turn has time."""
 
 AGAIN = 1.0
 """Seconds after which a call that failed is repeated."""
@@ -165,6 +169,8 @@ class Session:
         self._asked_at: dict[str, float] = {}
         self._not_before = -math.inf
         self._is_told = False
+        self.seeds: Seeds | None = None
+        """Of a spider that gets its start requests from elsewhere."""
 
     @property
     def is_idle(self) -> bool:
@@ -189,7 +195,8 @@ class Session:
         elif self._is_turn_due(now):
             self._turn(now)
         elif not self._owner.is_closing:
-            self._poll(now)
+            if not self._take_seeds(now):
+                self._poll(now)
 
     def hold_back(self, seconds: float) -> None:
         """Say nothing for so long."""
@@ -312,19 +319,25 @@ class Session:
         self._send(lambda: self._frontier.lease(1, 0, only=host), answered, gives=True)
 
     def _is_turn_due(self, now: float) -> bool:
-        if not len(self._outbox):
+        if not (len(self._outbox) or (self.seeds is not None and self.seeds.written)):
             return False
-        soon = self._owner.is_closing or self._outbox.done_count >= FLUSH_DONE
-        return soon or now >= self._flushed_at + FLUSH
+        if self._owner.is_closing or self._outbox.done_count >= FLUSH_DONE:
+            return True
+        unsent = sum(map(len, self._owner.unsent().values()))
+        each = self._frontier.turn_each if unsent >= ENOUGH else FLUSH
+        return now >= self._flushed_at + each
 
     def _turn(self, now: float) -> None:
         self._flushed_at = now
         done, new = self._outbox.take()
         refill = {} if self._owner.is_closing else self._owner.dry_hosts()
+        written = [] if self.seeds is None else self.seeds.take_written()
 
         def call() -> Turn:
             if done:
                 self._before_turn()
+            if written and self.seeds is not None:
+                self.seeds.frontier.seeds_written(written)
             return self._frontier.turn(done, new, refill)
 
         def turned(turn: Turn) -> None:
@@ -338,6 +351,17 @@ class Session:
                     self._owner.on_given(lease, visits)
 
         self._send(call, turned, gives=bool(refill))
+
+    def _take_seeds(self, now: float) -> bool:
+        """Take more of them, where there is room; returns whether they are asked for."""
+        seeds = self.seeds
+        if seeds is None or len(self._outbox) or not self._owner.may_poll():
+            return False
+        room = self._strategy.orders - sum(map(len, self._owner.unsent().values()))
+        if room < seeds.most or not seeds.are_due(now):
+            return False
+        self._send(seeds.take, seeds.on_taken, gives=False)
+        return True
 
     def _poll(self, now: float) -> None:
         owner = self._owner

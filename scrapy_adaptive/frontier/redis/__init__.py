@@ -1,1 +1,1 @@
-"""The frontier on Redis or Valkey: lists of visits by host, and scripts that the server runs whole."""
+"""The frontier on Redis or Valkey: lists of visits by host, and scripts run by the server."""

@@ -55,7 +55,10 @@ OPTIONS: dict[str, Any] = {
     "decode_responses": False,
 }
 
-PASSING = ("OOM", "LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF")  # fmt: skip
+PASSING = (
+    *("OOM", "LOADING", "BUSY", "READONLY", "MASTERDOWN"),
+    *("CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF"),
+)
 """How errors begin that pass by themselves."""
 
 TYPES = {
@@ -145,8 +148,11 @@ class Server:
                 "noeviction, or one that begins with volatile"
             )
 
-    def call(self, name: str, *arguments: Any) -> Any:
+    def call(self, name: str, *arguments: Any, key: str | None = None) -> Any:
         """What a script answers.
+
+        Args:
+            key: another key than the frontier's own.
 
         Raises:
             SessionLostError: the session has run out.
@@ -154,21 +160,29 @@ class Server:
         """
         with self.errors():
             try:
-                return self._call(name, arguments)
+                return self._call(name, key, arguments)
             except ResponseError as error:
                 if not self._set_aside(error):
                     raise
-                return self._call(name, arguments)
+                return self._call(name, key, arguments)
 
-    def _call(self, name: str, arguments: Sequence[Any]) -> Any:
+    def _call(self, name: str, key: str | None, arguments: Sequence[Any]) -> Any:
         found = script(name)
         now = "" if self._clock is None else int(self._clock() * 1000)
-        given = (1, self.prefix, now, *arguments)
+        keys = (self.prefix,) if key is None else (self.prefix, key)
+        given = (len(keys), *keys, now, *arguments)
         self.trips += 1
         try:
             return self.client.evalsha(found.digest, *given)
         except NoScriptError:
             return self.client.eval(found.text, *given)
+
+    def now(self) -> int:
+        """Milliseconds since the epoch, by the server's clock."""
+        if self._clock is not None:
+            return int(self._clock() * 1000)
+        seconds, micros = self.client.time()
+        return int(seconds) * 1000 + int(micros) // 1000
 
     def tell(self, damage: Sequence[bytes]) -> None:
         """Entries were set aside."""
@@ -213,7 +227,8 @@ class Server:
         """Counts that are no numbers begin anew, those of what must never return far beyond."""
         mended = 0
         prefix = self.prefix
-        keys = [f"{prefix}:count", *(f"{prefix}:{n.decode()}:i" for n in self.client.hvals(f"{prefix}:spiders"))]  # fmt: skip
+        spiders = [number.decode() for number in self.client.hvals(f"{prefix}:spiders")]
+        keys = [f"{prefix}:count", *(f"{prefix}:{number}:i" for number in spiders)]
         for key in keys:
             for name, value in self.client.hgetall(key).items():
                 is_own = name not in (b"state", b"name")

@@ -11,6 +11,7 @@ Laws
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +37,8 @@ from .records import number_of, priority_of, read, record
 
 if TYPE_CHECKING:
     from scrapy_adaptive.frontier.poller import Ranking
+
+logger = logging.getLogger("scrapy_adaptive")
 
 KEPT = 7 * 86_400.0
 """Seconds for which what was learned of a host is kept."""
@@ -69,6 +72,8 @@ class RedisFrontier:
         UnavailableError: it does not answer.
     """
 
+    turn_each = 1.0
+
     def __init__(
         self,
         client: Any,
@@ -84,6 +89,12 @@ class RedisFrontier:
         self._session = 0
         self._ttl = 0
         self._run = 0
+        self.flushes = False
+        """Whether all visits are forgotten when this crawl begins, and nobody else crawls."""
+        self.persists = True
+        """Whether what is known stays when the crawl is finished."""
+        self._written: list[int] = []
+        """Seeds that are written down with the next turn."""
         self._hosts: dict[int, bytes] = {}
         """The hosts that this session holds, by generation."""
         self._held: dict[int, dict[int, Taken]] = {}
@@ -113,6 +124,13 @@ class RedisFrontier:
             if session:
                 break
         self._session, self._run = int(session), int(run)
+        self._written = []
+        if self.flushes:
+            self.flushes = False
+            if len(self.sessions()) == 1:
+                self.clear()
+                return True
+            logger.warning("SCHEDULER_FLUSH_ON_START: nothing is flushed, another worker crawls")
         return bool(begins)
 
     def beat(self, states: Mapping[Lease, State], *, hungry: bool = False) -> Beat:
@@ -149,6 +167,10 @@ class RedisFrontier:
             while not self.server.call("end", self._session):
                 pass
             self._session = 0
+            if not self.persists and not self.sessions():
+                counts = self.counts()
+                if not counts.ready + counts.asleep + counts.leased:
+                    self.clear()
         self.server.client.close()
 
     @property
@@ -206,7 +228,9 @@ class RedisFrontier:
             *links,
             len(refill),
             *refills,
+            *self._written,
         )
+        self._written = []
         self.server.tell(damage)
         for one in done:
             self._held.get(one.lease.generation, {}).pop(one.id, None)
@@ -254,6 +278,21 @@ class RedisFrontier:
                 client.unlink(*keys[start : start + 1000])
             client.hdel(f"{self.key}:i", *COUNTS)
 
+    # Seeds
+
+    def take_seeds(self, key: str, most: int) -> list[tuple[int, bytes]]:
+        """Up to so many seeds of a list, a set or a sorted set, with their numbers.
+
+        They are this session's until `seeds_written` and a turn after it.
+        """
+        damage, *found = self.server.call("seeds", self._session, most, key=key)
+        self.server.tell(damage)
+        return [(int(number), data) for number, data in zip(found[::2], found[1::2], strict=True)]
+
+    def seeds_written(self, numbers: Sequence[int]) -> None:
+        """What became of these seeds is in the next turn."""
+        self._written += numbers
+
     # The spider
 
     def save_spider(self, state: str) -> None:
@@ -264,6 +303,29 @@ class RedisFrontier:
         with self.server.errors():
             found = self.server.client.hget(f"{self.key}:i", "state")
         return None if found is None else found.decode("utf-8", "replace")
+
+    # Others
+
+    def sessions(self) -> list[int]:
+        """Sessions of this spider that live."""
+        client, prefix = self.server.client, self.server.prefix
+        with self.server.errors():
+            live = {
+                int(each)
+                for each in client.zrangebyscore(f"{prefix}:sessions", self.server.now(), "inf")
+            }
+            mine: set[int] = set()
+            for egress in client.smembers(f"{self.key}:e"):
+                mine.update(map(int, client.smembers(f"{self.key}:m:{egress.decode()}")))
+        return sorted(live & mine)
+
+    def length(self, key: str) -> int:
+        """How much a list, a set or a sorted set holds; 0 for anything else."""
+        client = self.server.client
+        counts = {b"list": client.llen, b"set": client.scard, b"zset": client.zcard}
+        with self.server.errors():
+            count = counts.get(client.type(key))
+            return 0 if count is None else int(count(key))
 
     # Inside
 

@@ -68,6 +68,8 @@ class SqlFrontier:
         UnavailableError: the database does not answer.
     """
 
+    turn_each = 0.25
+
     def __init__(
         self,
         address: str,
