@@ -72,10 +72,12 @@ def test_a_kill_loses_no_seed(
     urls = [f"{site.url_at(f'127.0.4.{n % 2 + 1}')}/{n}" for n in range(PAGES)]
     push(client, kind, urls)
     client.rpush(f"{KEY}:other", "untouched")
-    running = crawl.start(SeededSpider, settings(valkey))
+    kinds = {"set": "REDIS_START_URLS_AS_SET", "zset": "REDIS_START_URLS_AS_ZSET"}
+    given = settings(valkey, **{name: kind == each for each, name in kinds.items()})
+    running = crawl.start(SeededSpider, given)
     running.until(partial(has_hits, site, 5))
     running.kill()
-    done = crawl(SeededSpider, settings(valkey))
+    done = crawl(SeededSpider, given)
     found = Counter(f"http://{hit.host}{hit.path}" for hit in site.hits())
     assert set(found) == set(urls)
     assert client.exists(KEY) == 0

@@ -34,7 +34,7 @@ from .courier import Courier
 from .feeds import Feeds
 from .outbox import Outbox
 from .rights import Rights, boot_time, host_of
-from .seeds import Seeds, takes_seeds
+from .seeds import seeds_of
 from .session import Owner, Release, Session
 from .tracking import Tracking
 
@@ -144,10 +144,7 @@ class FrontierCrawl(Owner):
             clock=boot_time,
             before_turn=self._feeds.sync,
         )
-        if takes_seeds(self._crawler.spider):
-            # Only a frontier on Redis has a place where they are safe meanwhile.
-            if hasattr(self._frontier, "take_seeds"):
-                self._session.seeds = Seeds(self._crawler, self.tracking, self._frontier)
+        self._session.seeds = seeds_of(self._crawler, self.tracking, self._frontier)
         self._begin_state()
         self._end_watch = watch_for_waking(self._on_woken)
         self._loop = create_looping_call(self._tick)

@@ -21,6 +21,7 @@ from scrapy import Request
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
+    from scrapy_adaptive.frontier.protocol import Frontier
     from scrapy_adaptive.frontier.redis.frontier import RedisFrontier
 
     from .tracking import Tracking
@@ -43,6 +44,18 @@ def takes_seeds(spider: object) -> bool:
     )
 
 
+def seeds_of(crawler: Crawler, tracking: Tracking, frontier: Frontier) -> Seeds | None:
+    """The seeds of a crawl; None where its spider is none of scrapy-redis.
+
+    Only a frontier on Redis has a place where they are safe meanwhile.
+    """
+    if not takes_seeds(crawler.spider):
+        return None
+    from scrapy_adaptive.frontier.redis.frontier import RedisFrontier
+
+    return Seeds(crawler, tracking, frontier) if isinstance(frontier, RedisFrontier) else None
+
+
 class Seeds:
     """The seeds of one crawl.
 
@@ -55,16 +68,17 @@ class Seeds:
     def __init__(self, crawler: Crawler, tracking: Tracking, frontier: RedisFrontier) -> None:
         assert crawler.stats is not None
         self._stats = crawler.stats
-        self._spider: Any = crawler.spider
+        spider: Any = crawler.spider
+        self._spider = spider
         self._tracking = tracking
         self.frontier = frontier
         self._told = 0
         self._looks_at = -math.inf
-        self.key = str(self._spider.redis_key)
-        self.most = int(self._spider.redis_batch_size)
+        self.key = str(spider.redis_key)
+        self.most = int(spider.redis_batch_size)
         self.written: list[int] = []
         """Those whose requests are written down with the next turn."""
-        self._spider.fetch_data = lambda key, size: []  # they are taken here, in no other way
+        spider.fetch_data = lambda key, size: []  # they are taken here, in no other way
 
     def are_due(self, now: float) -> bool:
         """Whether to look for more."""

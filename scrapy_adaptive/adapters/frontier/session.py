@@ -194,9 +194,8 @@ class Session:
             self._ask_for(host, now)
         elif self._is_turn_due(now):
             self._turn(now)
-        elif not self._owner.is_closing:
-            if not self._take_seeds(now):
-                self._poll(now)
+        elif not self._owner.is_closing and not self._take_seeds(now):
+            self._poll(now)
 
     def hold_back(self, seconds: float) -> None:
         """Say nothing for so long."""
