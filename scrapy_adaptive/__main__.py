@@ -19,6 +19,7 @@ from scrapy.utils.sitemap import Sitemap
 
 from scrapy_adaptive.adapters import rules_command as rules
 from scrapy_adaptive.adapters.extension import make_governor
+from scrapy_adaptive.adapters.frontier.redis_settings import connector
 from scrapy_adaptive.adapters.settings import read_settings
 from scrapy_adaptive.command_line import run_command
 from scrapy_adaptive.core.governor import Governor
@@ -80,6 +81,7 @@ def project_of() -> frontier.Project:
         spiders=spiders,
         fingerprint=lambda url: made.fingerprint(Request(url)),
         sitemap=_urls_of_sitemap,
+        connect=connector(settings),
     )
 
 
