@@ -61,6 +61,12 @@ PASSING = (
 )
 """How errors begin that pass by themselves."""
 
+NUMBERS = ("session", "generation", "visit", "spider")
+"""What is counted for the whole frontier."""
+
+DAMAGE = ("WRONGTYPE", "wrong kind of value", "not an integer")
+"""What errors say where a key holds something else than it should."""
+
 TYPES = {
     **dict.fromkeys(("boot", "count", "spiders", "n", "s", "l", "a", "b", "o"), "hash"),
     **dict.fromkeys(("sessions", "k"), "zset"),
@@ -159,12 +165,7 @@ class Server:
             UnavailableError: nothing happened, or nobody knows.
         """
         with self.errors():
-            try:
-                return self._call(name, key, arguments)
-            except ResponseError as error:
-                if not self._set_aside(error):
-                    raise
-                return self._call(name, key, arguments)
+            return self._call(name, key, arguments)
 
     def _call(self, name: str, key: str | None, arguments: Sequence[Any]) -> Any:
         found = script(name)
@@ -201,31 +202,44 @@ class Server:
             told = _told(error)
             if told.startswith("LOST"):
                 raise SessionLostError from None
+            if any(each in told for each in DAMAGE) and (names := self._set_aside()):
+                raise UnavailableError(f"{self.shown}: {names} held what it must not") from error
             if told.startswith(PASSING) or type(error) is not ResponseError:
                 raise UnavailableError(f"{self.shown}: {told}") from error
             raise FrontierError(f"{self.shown}: {told}") from error
         except (RedisError, OSError) as error:
             raise UnavailableError(f"{self.shown}: {_told(error)}") from error
 
-    def _set_aside(self, error: ResponseError) -> bool:
-        """Rename keys that hold something else than they should; whether there were any."""
-        told = _told(error)
-        if "WRONGTYPE" not in told and "not an integer" not in told:
-            return False
-        count = 0
+    def _set_aside(self) -> str:
+        """Rename keys that hold something else than they should; returns the last one's name."""
+        name = ""
+        hosts: dict[str, list[bytes]] = {}
         for key in self.client.scan_iter(match=f"{self.prefix}:*", count=1000):
             kind = expected_type(key[len(self.prefix) + 1 :].decode("utf-8", "replace"))
             found = self.client.type(key).decode()
+            lane = re.fullmatch(rb"(\d+):q:[^:]*:(.*)", key[len(self.prefix) + 1 :], re.DOTALL)
+            if lane and found == "list":
+                hosts.setdefault(lane[1].decode(), []).append(lane[2])
             if kind is None or found in (kind, "none"):
                 continue
             self.client.rename(key, b"%s:damaged:%s" % (self.prefix.encode(), key))
             self.tell([b"%s is a %s, not a %s" % (key, found.encode(), kind.encode())])
-            count += 1
-        return count + self._mend_counts() > 0
+            name = ascii(key)
+            if key == f"{self.prefix}:count".encode():
+                self._count_far_on(key, *NUMBERS)
+        for spider, found in hosts.items():
+            for start in range(0, len(found), 1000):
+                self._call("place", None, (spider, *found[start : start + 1000]))
+        return self._mend_counts() or name
 
-    def _mend_counts(self) -> int:
+    def _count_far_on(self, key: Any, *names: Any) -> None:
+        """Numbers that must never return go on beyond all that may have been given."""
+        seconds, _ = self.client.time()
+        self.client.hset(key, mapping=dict.fromkeys(names, int(seconds) * 1000))
+
+    def _mend_counts(self) -> str:
         """Counts that are no numbers begin anew, those of what must never return far beyond."""
-        mended = 0
+        mended = ""
         prefix = self.prefix
         spiders = [number.decode() for number in self.client.hvals(f"{prefix}:spiders")]
         keys = [f"{prefix}:count", *(f"{prefix}:{number}:i" for number in spiders)]
@@ -233,11 +247,12 @@ class Server:
             for name, value in self.client.hgetall(key).items():
                 is_own = name not in (b"state", b"name")
                 if is_own and not re.fullmatch(rb"-?\d{1,15}", value):
-                    seconds, _ = self.client.time()
-                    fresh = int(seconds) * 1000 if key.endswith(":count") else 0
-                    self.client.hset(key, name, str(fresh))
+                    if key.endswith(":count"):
+                        self._count_far_on(key, name)
+                    else:
+                        self.client.hset(key, name, 0)
                     self.tell([b"%s of %s is no number" % (name, key.encode())])
-                    mended += 1
+                    mended = key
         return mended
 
 

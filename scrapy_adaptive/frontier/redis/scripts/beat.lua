@@ -6,6 +6,8 @@ local session, n, egress, ttl = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local S = spider(n)
 redis.call('DEL', P .. ':none') -- a script that has written goes on where the memory is full
 grace(ttl)
+redis.call('SADD', S .. ':e', egress)
+redis.call('SADD', S .. ':m:' .. egress, session)
 if not is_alive(session) then return redis.error_reply('LOST session') end
 redis.call('ZADD', P .. ':sessions', now + ttl, session)
 redis.call('HSET', P .. ':n:' .. session, 'hungry', ARGV[6])

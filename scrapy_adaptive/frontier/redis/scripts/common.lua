@@ -5,6 +5,8 @@
 -- * Every key begins with KEYS[1], which holds the one hash tag of the frontier.
 -- * A host with visits is in the rank of each egress for which it is not leased, or asleep there, or
 --   blocked there by another spider's lease. What is leased is in no rank.
+-- * A script may end in the midst where a key holds something else than it should: what must not
+--   be lost is written before what may be forgotten, and the call is repeated.
 -- * Work is bounded by what was asked for: visits, links, hosts of one session.
 --
 -- Keys, P being KEYS[1], N the number of a spider, E an egress:
@@ -49,6 +51,12 @@ local now = now_ms()
 
 local function spider(n) return P .. ':' .. n end
 
+-- What was set aside because nobody can read it; told with the answer.
+local damaged = {}
+local function damage(where, what)
+  if #damaged < 20 then damaged[#damaged + 1] = where .. ': ' .. what end
+end
+
 -- Counts are written at the end, once.
 local deltas = {}
 local function bump(n, field, delta)
@@ -58,18 +66,18 @@ end
 local function flush()
   for key, delta in pairs(deltas) do
     local n, field = string.match(key, '^(%S+) (%S+)$')
-    if delta ~= 0 then redis.call('HINCRBY', spider(n) .. ':i', field, delta) end
+    if delta ~= 0 then
+      local told = redis.pcall('HINCRBY', spider(n) .. ':i', field, delta)
+      if type(told) == 'table' and told.err then
+        redis.call('HSET', spider(n) .. ':i', field, delta)
+        damage(spider(n) .. ':i', field .. ' is no number')
+      end
+    end
   end
   deltas = {}
 end
 local function count_of(n, field)
   return (tonumber(redis.call('HGET', spider(n) .. ':i', field)) or 0) + (deltas[n .. ' ' .. field] or 0)
-end
-
--- What was set aside because nobody can read it; told with the answer.
-local damaged = {}
-local function damage(where, what)
-  if #damaged < 20 then damaged[#damaged + 1] = where .. ': ' .. what end
 end
 
 -- Another life of the server: what the last seconds gave out may be forgotten. Numbers go on far

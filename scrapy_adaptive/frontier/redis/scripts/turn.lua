@@ -1,4 +1,4 @@
--- What is done, what was found, and what comes next, at once.
+-- What was found, what is done, and what comes next, at once.
 -- ARGV 2=session 3=spider 4=egress 5=ttl ms 6=run
 --      7=number of visits that are done, then generation, id, how (f: finished, e: failed, or the ms
 --        after which it comes again), its record, a fingerprint that gave items ('' for none), host,
@@ -17,6 +17,7 @@ local function arg()
   return ARGV[i - 1]
 end
 grace(tonumber(ARGV[5]))
+if egress ~= '' then redis.call('SADD', S .. ':e', egress) end
 
 local function later(host, priority, record, ms)
   local id = redis.call('HINCRBY', P .. ':count', 'visit', 1)
@@ -25,10 +26,11 @@ local function later(host, priority, record, ms)
   bump(n, 'asleep', 1)
 end
 
+local done_at, done_count = i + 1, tonumber(ARGV[i])
+i = i + 1 + 7 * done_count
+
 local gave = nil
-for _ = 1, tonumber(arg()) do
-  local generation, id, how, record = arg(), arg(), arg(), arg()
-  local fingerprint, host, priority = arg(), arg(), arg()
+local function finish(generation, id, how, record, fingerprint, host, priority)
   if redis.call('HDEL', P .. ':o:' .. generation, id) == 1 then
     bump(n, 'leased', -1)
     if how == 'f' then bump(n, 'finished', 1)
@@ -77,6 +79,7 @@ for _ = 1, tonumber(arg()) do
     for _, record in ipairs(records) do later(host, priority, record, delay) end
   elseif #records > 0 then put(n, host, priority, records, 'RPUSH') end
 end
+for j = done_at, done_at + 7 * done_count - 1, 7 do finish(unpack(ARGV, j, j + 6)) end
 save(known)
 if this_run then save(this_run) end
 if gave then save(gave) end
