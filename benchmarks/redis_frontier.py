@@ -16,7 +16,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -104,8 +104,7 @@ def ours(frontier: RedisFrontier, pages: int, hosts: int) -> tuple[float, float]
         for lease, given in turn.refills.items():
             ready += taken(payloads, lease, given or [])
         keep = {each.lease for each in ready}
-        for lease in {each.lease for each in batch} - keep:
-            frontier.release(lease, None)
+        frontier.release_all([(each, None, 0.0) for each in {d.lease for d in batch} - keep])
         done += len(batch)
     return done / (time.perf_counter() - began), done / (frontier.server.trips - trips)
 
@@ -133,7 +132,7 @@ def bytes_of(frontier: RedisFrontier, urls: int) -> tuple[float, float]:
     return waiting / urls, (both - waiting) / urls
 
 
-def frontiers(folder: Path) -> Iterator[RedisFrontier]:
+def frontiers(folder: Path) -> Generator[RedisFrontier, None, None]:
     """New, empty ones."""
     number = 0
     while True:

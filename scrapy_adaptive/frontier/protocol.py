@@ -214,6 +214,9 @@ class Frontier(Protocol):
     def release(self, lease: Lease, state: State | None, asleep: float = 0.0) -> None:
         """Give a host back, and its visits that are not done; nobody takes it for so long."""
 
+    def release_all(self, releases: Sequence[tuple[Lease, State | None, float]]) -> None:
+        """The same of several, in as few calls as the engine can; each by itself happens or not."""
+
     def save_spider(self, state: str) -> None:
         """Keep the spider's own state."""
 

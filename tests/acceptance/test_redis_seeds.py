@@ -134,3 +134,20 @@ def test_an_old_queue_is_named(
     done = crawl(SeededSpider, settings(valkey))
     assert "1 requests of scrapy-redis wait in seeded:requests" in done.log
     assert client.zcard("seeded:requests") == 1
+
+
+def test_beside_scrapy_redis_own_scheduler_it_says_what_is_not_shared(
+    valkey: Valkey, client: Any, origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """And works as it does alone."""
+    site = origin(lambda visit: Answer())
+    given = settings(
+        valkey,
+        ADAPTIVE_FRONTIER=None,
+        SCHEDULER="scrapy_redis.scheduler.Scheduler",
+        DUPEFILTER_CLASS="scrapy_redis.dupefilter.RFPDupeFilter",
+    )
+    push(client, "list", [f"{site.url}/{n}" for n in range(3)])
+    done = crawl(SeededSpider, given)
+    assert len({hit.path for hit in site.hits()}) == 3
+    assert done.log.count("scrapy-redis shares the requests, not the pace") == 1

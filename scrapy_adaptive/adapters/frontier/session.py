@@ -14,6 +14,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_adaptive.frontier.protocol import Beat, SessionLostError, Turn, UnavailableError
@@ -37,6 +38,9 @@ FLUSH_DONE = 100
 
 ENOUGH = 20
 """Visits that are held and not sent, with which a turn has time."""
+
+MOST_RELEASED = 50
+"""Hosts that one call gives back."""
 
 AGAIN = 1.0
 """Seconds after which a call that failed is repeated."""
@@ -292,13 +296,14 @@ class Session:
         self._send(lambda: self._frontier.settle(held), settled, gives=False)
 
     def _release(self) -> None:
-        release = self.releases[0]
+        some = list(islice(self.releases, MOST_RELEASED))
 
         def released(_: None) -> None:
-            if self.releases and self.releases[0] is release:
-                self.releases.popleft()
+            for release in some:
+                if self.releases and self.releases[0] is release:
+                    self.releases.popleft()
 
-        self._send(lambda: self._frontier.release(*release), released, gives=False)
+        self._send(lambda: self._frontier.release_all(some), released, gives=False)
 
     def _next_wanted(self, now: float) -> str | None:
         leaving = {release.lease.host for release in self.releases}

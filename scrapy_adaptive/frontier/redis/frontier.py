@@ -146,21 +146,20 @@ class RedisFrontier:
         return Beat(members, held, generation, [self._lease(int(each)) for each in wanted])
 
     def release(self, lease: Lease, state: State | None, asleep: float = 0.0) -> None:
-        host = self._hosts.get(lease.generation)
-        if host is None:
-            return
-        text = "" if state is None else json.dumps(state, separators=(",", ":"))
-        self.server.call(
-            "release",
-            *self._me,
-            host,
-            lease.generation,
-            text,
-            round(asleep * 1000),
-            round(KEPT * 1000),
-        )
-        self._hosts.pop(lease.generation, None)
-        self._held.pop(lease.generation, None)
+        self.release_all([(lease, state, asleep)])
+
+    def release_all(self, releases: Sequence[tuple[Lease, State | None, float]]) -> None:
+        calls = []
+        for lease, state, asleep in releases:
+            host = self._hosts.get(lease.generation)
+            if host is not None:
+                text = "" if state is None else json.dumps(state, separators=(",", ":"))
+                asked = (host, lease.generation, text, round(asleep * 1000), round(KEPT * 1000))
+                calls.append((*self._me, *asked))
+        self.server.call_all("release", calls)
+        for lease, _, _ in releases:
+            self._hosts.pop(lease.generation, None)
+            self._held.pop(lease.generation, None)
 
     def close(self) -> None:
         if self._session:

@@ -158,6 +158,10 @@ class SqlFrontier:
             )
         self._leases.pop(host, None)
 
+    def release_all(self, releases: Sequence[tuple[Lease, State | None, float]]) -> None:
+        for each in releases:
+            self.release(*each)
+
     def close(self) -> None:
         if self._session:
             with self.database.transaction() as connection:
