@@ -1,7 +1,9 @@
 """Workers on one frontier, and one site that limits them: by default four, PostgreSQL, 50 a second.
 
     python benchmarks/frontier_workers.py [--minutes 3] [--kill-each 60] [--lease 10]
-        [--engine redis] [--workers 8] [--site bucket|window|cap|ban]
+        [--engine redis] [--workers 8] [--site bucket|window|cap|ban] [--scale 0.2]
+
+With --scale all limits are so much smaller, for a machine that is busy otherwise.
 
 Judged by the site's own log: goodput as a share of the limit, refusals, the most in any ten
 seconds, and how long the site waited where the worker that crawled it was killed. After the first
@@ -40,11 +42,11 @@ SERVICE = 0.05
 CAP = 4
 """Requests in flight that `cap` lets be."""
 
-SITES: dict[str, tuple[float, float, Callable[[], Limiter]]] = {
-    "bucket": (LIMIT, 10 * LIMIT + BURST, lambda: TokenBucket(LIMIT, BURST)),
-    "window": (30, 300, lambda: Window(300, 10.0)),
-    "cap": (CAP / SERVICE, 10 * CAP / SERVICE, Unlimited),
-    "ban": (20, 220, lambda: Ban(20.0, 20.0, 10.0)),
+SITES: dict[str, tuple[float, float, Callable[[float], Limiter]]] = {
+    "bucket": (LIMIT, 10 * LIMIT + BURST, lambda of: TokenBucket(LIMIT * of, BURST * of)),
+    "window": (30, 300, lambda of: Window(round(300 * of), 10.0)),
+    "cap": (CAP / SERVICE, 10 * CAP / SERVICE, lambda _: Unlimited()),
+    "ban": (20, 220, lambda of: Ban(20.0 * of, 20.0 * of, 10.0)),
 }
 """Pages a second that each serves, the most in any ten seconds, and its rule."""
 
@@ -52,8 +54,9 @@ SITES: dict[str, tuple[float, float, Callable[[], Limiter]]] = {
 class Limited:
     """A site that answers after `SERVICE` seconds, and refuses by its rule."""
 
-    def __init__(self, name: str) -> None:
-        self._rule = SITES[name][2]()
+    def __init__(self, name: str, scale: float) -> None:
+        self._rule = SITES[name][2](scale)
+        self._service = SERVICE / scale if name == "cap" else SERVICE
         self._most = CAP if name == "cap" else 10**9
         self.in_ban = 0
         """Hits in a ban, but for those of the second in which it began."""
@@ -66,7 +69,7 @@ class Limited:
         if not served and not verdict.banned:
             self._banned_at = now
         self.in_ban += verdict.banned and now > self._banned_at + 1.0
-        await asyncio.sleep(SERVICE)
+        await asyncio.sleep(self._service)
         return Answer() if served else refusal()
 
 
@@ -75,8 +78,8 @@ def crawl(
 ) -> tuple[list[Hit], list[float], int]:
     """The site's log, the instants of the kills, and the hits in a ban."""
     minutes, kill_each, lease = given.minutes, given.kill_each, given.lease
-    rate = SITES[given.site][0]
-    rule = Limited(given.site)
+    rate = SITES[given.site][0] * given.scale
+    rule = Limited(given.site, given.scale)
     site = stack.enter_context(Origin(rule))
     address = frontier(given.engine, folder, stack)
     crawler = Crawler(folder)
@@ -150,11 +153,12 @@ def main() -> int:
     parser.add_argument("--engine", choices=("postgresql", "redis"), default="postgresql")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--site", choices=tuple(SITES), default="bucket")
+    parser.add_argument("--scale", type=float, default=1.0)
     given = parser.parse_args()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         hits, kills, in_ban = crawl(folder, stack, given)
-    rate, most_in_ten, _ = SITES[given.site]
+    rate, most_in_ten = (given.scale * each for each in SITES[given.site][:2])
     seconds = given.minutes * 60 - SETTLED
     goodput = sum(hit.status == 200 for hit in hits) / seconds / rate
     refused = sum(hit.status == 429 for hit in hits) / max(1, len(hits))
@@ -162,7 +166,7 @@ def main() -> int:
     gaps = [longest_gap(hits, at, given.lease) for at in kills]
     names = {hit.agent for hit in hits}
     print(
-        f"{given.engine}, {given.site}: {given.workers} workers ({len(names)} sent), {seconds:.0f} "
+        f"{given.engine}, {given.site} × {given.scale:g}: {given.workers} workers ({len(names)} sent), {seconds:.0f} "
         f"s, {len(kills)} kills of the holder at a lease of {given.lease:g} s: goodput "
         f"{goodput:.3f}, refused {100 * refused:.2f} %, peak in 10 s {most:.2f}, {in_ban} hits in "
         f"a ban, gaps after kills {[round(gap, 1) for gap in gaps]} s"

@@ -54,8 +54,6 @@ def test_a_crawl_that_is_killed_again_and_again_loses_nothing(
     elif engine == "redis":
         address = request.getfixturevalue("valkey").frontier()
     given = settings(address, tmp_path)
-    if engine != "sqlite":  # where nobody sees that a worker has died, its lease runs out first
-        given["ADAPTIVE_FRONTIER_LEASE"] = 2.0
     arguments = {"pages": PAGES, "hosts": HOSTS, "port": server.port}
     chance = seed_of(engine)
     for kill in range(KILLS):
