@@ -166,10 +166,10 @@ def main() -> int:
     gaps = [longest_gap(hits, at, given.lease) for at in kills]
     names = {hit.agent for hit in hits}
     print(
-        f"{given.engine}, {given.site} × {given.scale:g}: {given.workers} workers ({len(names)} sent), {seconds:.0f} "
-        f"s, {len(kills)} kills of the holder at a lease of {given.lease:g} s: goodput "
-        f"{goodput:.3f}, refused {100 * refused:.2f} %, peak in 10 s {most:.2f}, {in_ban} hits in "
-        f"a ban, gaps after kills {[round(gap, 1) for gap in gaps]} s"
+        f"{given.engine}, {given.site} × {given.scale:g}: {given.workers} workers "
+        f"({len(names)} sent), {seconds:.0f} s, {len(kills)} kills of the holder at a lease of "
+        f"{given.lease:g} s: goodput {goodput:.3f}, refused {100 * refused:.2f} %, peak in 10 s "
+        f"{most:.2f}, {in_ban} hits in a ban, gaps after kills {[round(gap, 1) for gap in gaps]} s"
     )
     least = GOODPUT_KILLED if kills else GOODPUT
     kept = goodput >= least and refused <= REFUSED and most <= PEAK

@@ -176,6 +176,10 @@ class Frontier(Protocol):
     turn_each: float
     """Seconds between two turns that are worth their way, while there is enough to visit."""
 
+    @property
+    def damaged(self) -> int:
+        """Entries that nobody could read, and that were set aside so far."""
+
     def open(self, worker: str, egress: str, ttl: float) -> bool:
         """Begin a session; also after any local give-up.
 

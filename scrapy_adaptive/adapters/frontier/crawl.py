@@ -227,6 +227,7 @@ class FrontierCrawl(Owner):
         """Write down what is done, what was learned, and give everything back."""
         deadline = time.monotonic() + PATIENCE
         self._save_state()
+        self._tell_damage()
         states = dict(self.states(everything=True))
         while time.monotonic() < deadline:
             self._session.tick()
@@ -429,7 +430,12 @@ class FrontierCrawl(Owner):
 
     def on_polled(self) -> None:
         self._stats.inc_value("adaptive/frontier/polls")
+        self._tell_damage()
         self._engine.nudge()
+
+    def _tell_damage(self) -> None:
+        if self._frontier.damaged:
+            self._stats.set_value("adaptive/frontier/damaged", self._frontier.damaged)
 
     def on_lost(self, leases: Collection[Lease] | None) -> None:
         for lease in list(self._open) if leases is None else leases:

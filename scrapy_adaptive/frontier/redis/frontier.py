@@ -111,6 +111,11 @@ class RedisFrontier:
             found = client.hget(f"{prefix}:spiders", name)
         return int(found)
 
+    @property
+    def damaged(self) -> int:
+        """Entries that were set aside."""
+        return self.server.damaged
+
     # Sessions
 
     def open(self, worker: str, egress: str, ttl: float) -> bool:

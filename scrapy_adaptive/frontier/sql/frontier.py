@@ -68,6 +68,7 @@ class SqlFrontier:
         UnavailableError: the database does not answer.
     """
 
+    damaged = 0
     turn_each = 0.25
 
     def __init__(
