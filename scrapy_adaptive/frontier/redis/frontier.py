@@ -416,10 +416,10 @@ def _links(new: Sequence[Visit]) -> tuple[int, list[Any]]:
         number = "" if visit.fingerprint is None else number_of(visit.fingerprint)
         kept = number if visit.again is Again.UNLESS_IT_GAVE else ""
         link = number and f"{visit.again.value}{number}"
-        groups.setdefault(key, []).append((link, record(visit.url, visit.payload, number=kept)))
+        one = b"%s %s" % (link.encode(), record(visit.url, visit.payload, number=kept))
+        groups.setdefault(key, []).append(one)
     found: list[Any] = []
     for key, links in groups.items():
-        found += (*key, len(links))
-        for each in links:
-            found += each
+        host, priority, delay = key
+        found += (f"{host} {priority} {delay} {len(links)}", *links)
     return len(groups), found

@@ -74,6 +74,8 @@ def read(found: bytes) -> tuple[str, str, Result, str]:
 
 
 def _result(result: Result) -> str:
+    if result is NOTHING:
+        return ""
     kept: dict[str, Any] = {
         name: getattr(result, name)
         for name in FIELDS

@@ -3,9 +3,9 @@
 --      7=number of visits that are done, then generation, id, how (f: finished, e: failed, or the ms
 --        after which it comes again), its record, a fingerprint that gave items ('' for none), host,
 --        priority ...
---      number of groups of links, then host, priority, ms until they are due, how many, then
---        whether again (0 never, 1 unless it gave, 2 always) with the fingerprint ('' for none),
---        record ...
+--      number of groups of links, then in one "host priority ms-until-due how-many", then
+--        of each whether again (0 never, 1 unless it gave, 2 always) with the fingerprint (nothing
+--        for none), a space, and the record ...
 --      number of refills, then host, generation, how many ...
 --      then ids of seeds that are written down by this
 -- returns {added, damaged, {generation, id, priority, record ...} or {generation, false} ...}
@@ -67,10 +67,13 @@ local function is_wanted(link)
 end
 local added = 0
 for _ = 1, tonumber(arg()) do
-  local host, priority, delay, count = arg(), arg(), tonumber(arg()), tonumber(arg())
+  local host, priority, delay, count = string.match(arg(), '^(.*) (%S+) (%d+) (%d+)$')
+  delay, count = tonumber(delay), tonumber(count)
   local records = {}
   for _ = 1, count do
-    local link, record = arg(), arg()
+    local each = arg()
+    local space = string.find(each, ' ', 1, true)
+    local link, record = string.sub(each, 1, space - 1), string.sub(each, space + 1)
     if is_wanted(link) then records[#records + 1] = record end
   end
   added = added + #records
