@@ -15,7 +15,7 @@ from scrapy.http import Response
 from tests.crawling import Crawl, Crawler
 from tests.servers.origin import Answer, Origin, Visit
 
-REVISIT = {"first": "1s", "min": "1s", "max": "30d"}
+REVISIT = {"first": "1h", "min": "1h", "max": "30d"}
 
 
 class BooksSpider(scrapy.Spider):
