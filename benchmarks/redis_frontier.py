@@ -199,7 +199,7 @@ def main() -> int:
             f"scrapy-redis's queue: {best:.0f} pages/s; the frontier {ratio:.1f} times",
             ratio >= FASTER,
             f"≥ {FASTER}",
-        ),  # fmt: skip
+        ),
         (f"from 10 to 100,000 hosts: within {flat:.2f} times", flat <= FLAT, f"≤ {FLAT}"),
         (f"{waiting:.0f} B for each URL that waits", waiting <= WAITING, f"≤ {WAITING:.0f}"),
         (f"{known:.1f} B for each URL that is known", known <= KNOWN, f"≤ {KNOWN:.0f}"),

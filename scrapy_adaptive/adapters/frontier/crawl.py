@@ -227,7 +227,7 @@ class FrontierCrawl(Owner):
         """Write down what is done, what was learned, and give everything back."""
         deadline = time.monotonic() + PATIENCE
         self._save_state()
-        self._tell_damage()
+        self._write_stats()
         states = dict(self.states(everything=True))
         while time.monotonic() < deadline:
             self._session.tick()
@@ -430,10 +430,11 @@ class FrontierCrawl(Owner):
 
     def on_polled(self) -> None:
         self._stats.inc_value("adaptive/frontier/polls")
-        self._tell_damage()
+        self._write_stats()
         self._engine.nudge()
 
-    def _tell_damage(self) -> None:
+    def _write_stats(self) -> None:
+        self._stats.set_value("adaptive/frontier/calls", self._session.calls)
         if self._frontier.damaged:
             self._stats.set_value("adaptive/frontier/damaged", self._frontier.damaged)
 

@@ -173,6 +173,8 @@ class Session:
         self._asked_at: dict[str, float] = {}
         self._not_before = -math.inf
         self._is_told = False
+        self.calls = 0
+        """Calls of the frontier so far."""
         self.seeds: Seeds | None = None
         """Of a spider that gets its start requests from elsewhere."""
 
@@ -223,6 +225,7 @@ class Session:
                 self._on_error(error, gives=gives)
             self.tick()
 
+        self.calls += 1
         self._courier.send(call, answered)
 
     def _on_success(self) -> None:
