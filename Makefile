@@ -46,7 +46,7 @@ bench: $(VENV)/.test $(VENV)/.bench
 		"simulation --out benchmarks/results" "worst_seed --out benchmarks/results" \
 		"queueing --out benchmarks/results" "sweep --out benchmarks/results" \
 		"ablation --out benchmarks/results" "shared_limit --out benchmarks/results" \
-		"known_limits --out benchmarks/results" frontier frontier_cost frontier_workers redis_frontier \
+		"known_limits --out benchmarks/results" frontier frontier_cost frontier_workers redis_frontier redis_trips \
 		"beside_stock --out benchmarks/results" \
 		"crawls/run --minutes 10 --out benchmarks/crawls/results"; do \
 		set -- $$it; name=benchmarks/$$1.py; shift; echo "$$name $$*"; \

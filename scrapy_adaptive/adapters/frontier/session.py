@@ -36,7 +36,7 @@ FLUSH = 0.25
 FLUSH_DONE = 100
 """Visits that are done, and are written down at once."""
 
-ENOUGH = 20
+ENOUGH = 5
 """Visits that are held and not sent, with which a turn has time."""
 
 MOST_RELEASED = 50

@@ -72,7 +72,7 @@ class RedisFrontier:
         UnavailableError: it does not answer.
     """
 
-    turn_each = 1.0
+    turn_each = 1.25
 
     def __init__(
         self,
