@@ -20,6 +20,8 @@ soak: $(VENV)/.test
 		-o timeout=3000 tests/acceptance/test_killed.py tests/acceptance/test_workers.py
 	SOAK_KILLS=10 SOAK_PAGES=3000 $(BIN)/python -m pytest -q -s -o timeout=3000 \
 		tests/acceptance/test_redis_faults.py -k "killed or join"
+	QUOTA_HITS=500 QUOTA_SECONDS=120 QUOTA_KILLS=10 $(BIN)/python -m pytest -q -s \
+		tests/rules/test_quotas.py -k never_overspent
 
 # Scrapy's own tests, from its source distribution, with the add-on switched on.
 test-scrapy: $(VENV)/.test $(VENV)/.test-scrapy
@@ -42,11 +44,14 @@ docs: $(VENV)/.docs
 # One that misses its bound does not keep the others from running; the whole fails in the end.
 bench: $(VENV)/.test $(VENV)/.bench
 	@failed=; \
-	for it in overhead meters queue_cost journal_size journal_cost starvation "step --out benchmarks/results" \
+	for it in overhead meters queue_cost "journal_size --out benchmarks/results" journal_cost starvation "step --out benchmarks/results" \
 		"simulation --out benchmarks/results" "worst_seed --out benchmarks/results" \
 		"queueing --out benchmarks/results" "sweep --out benchmarks/results" \
 		"ablation --out benchmarks/results" "shared_limit --out benchmarks/results" \
-		"known_limits --out benchmarks/results" frontier frontier_cost frontier_workers redis_frontier redis_trips \
+		"known_limits --out benchmarks/results" rules_cost \
+		"known_limits_crawls --minutes 10 --out benchmarks/results" \
+		"memory --out benchmarks/results" "handing_over --out benchmarks/results" \
+		frontier frontier_cost frontier_workers redis_frontier redis_trips \
 		"beside_stock --out benchmarks/results" \
 		"crawls/run --minutes 10 --out benchmarks/crawls/results"; do \
 		set -- $$it; name=benchmarks/$$1.py; shift; echo "$$name $$*"; \

@@ -11,21 +11,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from scrapy_adaptive.core.pacing.latency import next_delay
-from scrapy_adaptive.simulation.bans import BanServer, WhileBanned
-from scrapy_adaptive.simulation.bucket import BucketServer
-from scrapy_adaptive.simulation.combined import (
+from scrapy_adaptive.simulation.network import network
+from scrapy_adaptive.simulation.pages import pages
+from scrapy_adaptive.simulation.servers.bans import BanServer, WhileBanned
+from scrapy_adaptive.simulation.servers.base import Page, Server
+from scrapy_adaptive.simulation.servers.combined import (
     ClassesServer,
     FailingServer,
     FirstVisitServer,
     Gate,
     NestedServer,
 )
-from scrapy_adaptive.simulation.faults import NoisyServer
-from scrapy_adaptive.simulation.network import network
-from scrapy_adaptive.simulation.occupancy import FreeServer
-from scrapy_adaptive.simulation.pages import pages
-from scrapy_adaptive.simulation.rates import constant, stepped, waving
-from scrapy_adaptive.simulation.service import (
+from scrapy_adaptive.simulation.servers.faults import NoisyServer
+from scrapy_adaptive.simulation.servers.occupancy import FreeServer
+from scrapy_adaptive.simulation.servers.rates import constant, stepped, waving
+from scrapy_adaptive.simulation.servers.service import (
     SERVICES,
     PlacesServer,
     Service,
@@ -33,9 +33,9 @@ from scrapy_adaptive.simulation.service import (
     WorkersServer,
     service,
 )
-from scrapy_adaptive.simulation.telling import TellingServer
-from scrapy_adaptive.simulation.windows import CounterServer, LogServer, WindowServer
-from scrapy_adaptive.simulation.wire import Page, Server
+from scrapy_adaptive.simulation.servers.telling import TellingServer
+from scrapy_adaptive.simulation.servers.token_bucket import BucketServer
+from scrapy_adaptive.simulation.servers.windows import CounterServer, LogServer, WindowServer
 
 AUTO = math.inf
 """The target concurrency that latency itself finds."""

@@ -2,9 +2,8 @@
 
 Three arms of the crawl of `overhead.py`, each in a process of its own: *blind*, without the look at
 each site that is taken once a second; *off*, the add-on as it is by default; and *on*, with a
-journal and a live view that nobody watches. Counting makes a crawl some forty times slower, so that
-there are forty times as many looks and rows to a page as in a crawl at full speed: what is printed
-is more than seeing costs.
+journal and a live view that nobody watches. A process that is counted has a slow clock, so that
+there are as many looks and rows to a page as in a crawl at full speed.
 
 Exit status 1 if a ratio is above its bound.
 

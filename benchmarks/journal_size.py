@@ -1,10 +1,11 @@
-"""How large a journal gets: a day of ten thousand sites, in virtual time.
+"""How large a journal and its page get: a day of ten thousand sites, in virtual time.
 
 Every second pages of many sites are sent and answered, sites are refused, paused and recover; the
 busiest have most of the pages. The recorder is that of real crawls, on a clock of its own, and
-writes a file. Exit status 1 if it is larger than the bound.
+writes a file, and the page is that of `scrapy adaptive report`. Exit status 1 if either is larger
+than its bound, or if the journal's sums are not what was served.
 
-    python benchmarks/journal_size.py [--hours 24] [--sites 10000] [--pages 50]
+    python benchmarks/journal_size.py [--hours 24] [--sites 10000] [--pages 50] [--out FOLDER]
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from scrapy import Request
 from scrapy.http import Response
 from scrapy.settings import Settings
 
+from benchmarks.tables import Table
 from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.flight import Flight
 from scrapy_adaptive.adapters.observing import Observer
@@ -31,8 +33,13 @@ from scrapy_adaptive.adapters.recorder import Recorder
 from scrapy_adaptive.adapters.settings import read_settings
 from scrapy_adaptive.core.types import Decision, Event, Outcome, Permit
 from scrapy_adaptive.report.crawl import Crawl
+from scrapy_adaptive.report.page import page
+from scrapy_adaptive.report.page.viewing import view_of
 from scrapy_adaptive.report.reader import read_crawl
 from scrapy_adaptive.report.writer import DAY_BYTES, Writer
+
+PAGE_BYTES = 5_000_000
+"""Most bytes of the page."""
 
 REQUEST = Request("https://site.example/page?query=1")
 
@@ -108,21 +115,30 @@ def write(folder: Path, *, hours: float, sites: int, pages: int) -> Written:
 
 def main() -> int:
     """Write it, and say how large it is."""
-    parser = argparse.ArgumentParser(description="How large a journal gets.")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--hours", type=float, default=24.0)
     parser.add_argument("--sites", type=int, default=10_000)
     parser.add_argument("--pages", type=int, default=50, help="pages a second")
+    parser.add_argument("--out", type=Path, help="folder for what is printed")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         size, crawl, pages = write(
             Path(folder), hours=given.hours, sites=given.sites, pages=given.pages
         )
-    print(
-        f"{given.hours:g} h, {given.sites:,} sites, {pages:,} pages: {size / 1e6:.1f} MB; "
+    page_size = len(page(view_of(crawl)).encode())
+    misses = size > DAY_BYTES or page_size > PAGE_BYTES or crawl.totals.served != pages
+    table = Table("journal_size")
+    table.add(
+        f"{given.hours:g} h, {given.sites:,} sites, {pages:,} pages served",
+        f"journal: {size / 1e6:.1f} MB; page: {page_size / 1e6:.1f} MB",
         f"{len(crawl.sites):,} sites by name, {len(crawl.events):,} events read, "
-        f"{crawl.totals.hidden:,} beyond the bound; the journal's sum is {crawl.totals.served:,}"
+        f"{crawl.totals.hidden:,} beyond the bound; the journal's sum is "
+        f"{crawl.totals.served:,} pages",
+        f"{'ABOVE' if misses else 'within'} the bounds: {DAY_BYTES / 1e6:g} MB, "
+        f"{PAGE_BYTES / 1e6:g} MB",
     )
-    return int(size > DAY_BYTES or crawl.totals.served != pages)
+    table.keep(given.out)
+    return int(misses)
 
 
 if __name__ == "__main__":

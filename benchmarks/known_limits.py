@@ -20,8 +20,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scrapy_adaptive.__main__ import governor_of
-from scrapy_adaptive.simulation.client import Crawl
+from scrapy_adaptive.simulate import governor_of
+from scrapy_adaptive.simulation.crawl import Crawl
 from scrapy_adaptive.simulation.network import network
 from scrapy_adaptive.simulation.readings import read
 from scrapy_adaptive.simulation.spec import read_spec

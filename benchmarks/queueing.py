@@ -32,7 +32,7 @@ from benchmarks.simulation import ROWS, governor, play
 from benchmarks.tables import Table
 from scrapy_adaptive.core.pacing.concurrency import Slowness
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.simulation.client import HOST
+from scrapy_adaptive.simulation.crawl import HOST
 
 SITE = next(row for row in ROWS if row.spec == "queue:4/0.25,random")
 TARGETS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0)

@@ -38,9 +38,9 @@ from benchmarks.tables import Table
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.simulation.client import Crawl, Timeline
-from scrapy_adaptive.simulation.rates import allowed
+from scrapy_adaptive.simulation.crawl import Crawl, Timeline
 from scrapy_adaptive.simulation.readings import longest_pause
+from scrapy_adaptive.simulation.servers.rates import allowed
 
 LEAST = 600.0
 """Least seconds of a crawl that is cut short after so many pages."""

@@ -33,7 +33,7 @@ from benchmarks.tables import Table
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.simulation.client import Crawl
+from scrapy_adaptive.simulation.crawl import Crawl
 from scrapy_adaptive.simulation.network import MEAN, network
 from scrapy_adaptive.simulation.readings import Part, Readings, read
 from scrapy_adaptive.simulation.spec import read_spec

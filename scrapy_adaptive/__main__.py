@@ -5,38 +5,31 @@ from __future__ import annotations
 import gzip
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
-from scrapy.settings import Settings
 from scrapy.spiderloader import SpiderLoader
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.project import get_project_settings
 from scrapy.utils.sitemap import Sitemap
 
 from scrapy_adaptive.adapters import rules_command as rules
-from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.frontier.redis_settings import connector
-from scrapy_adaptive.adapters.settings import read_settings
 from scrapy_adaptive.command_line import run_command
-from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.frontier import commands as frontier
 from scrapy_adaptive.report import commands as report
 from scrapy_adaptive.report import why_command as why
-from scrapy_adaptive.simulation import command as simulation
+from scrapy_adaptive.simulate import governor_of
+from scrapy_adaptive.simulation import cli as simulation
 
 if TYPE_CHECKING:
     from scrapy_adaptive.command_line import Commands
 
-SCRAPYS = (
-    "CONCURRENT_REQUESTS_PER_DOMAIN",
-    "CONCURRENT_REQUESTS_PER_IP",
-    "DOWNLOAD_DELAY",
-)
-"""Settings of Scrapy's own that matter in a simulation of one site."""
+DEEPEST = 2
+"""Sitemaps that point to sitemaps, one behind the other."""
 
 
 def main(arguments: Sequence[str] | None = None, *, prog: str = "python -m scrapy_adaptive") -> int:
@@ -50,21 +43,6 @@ def _add_all(commands: Commands) -> None:
     why.add(commands)
     rules.add(commands)
     frontier.add(commands, project_of)
-
-
-def governor_of(given: Mapping[str, str], chance: Callable[[], float]) -> Governor:
-    """The governor of a crawl with these settings.
-
-    Raises:
-        ValueError: a setting is not allowed, or changes nothing here.
-    """
-    settings = Settings()
-    for name, value in given.items():
-        if not name.startswith("ADAPTIVE_") and name not in SCRAPYS:
-            allowed = ", ".join(("ADAPTIVE_…", *SCRAPYS))
-            raise ValueError(f"{name} changes nothing in a simulation; allowed is {allowed}")
-        settings.set(name, value, priority="cmdline")
-    return make_governor(read_settings(settings), chance)
 
 
 def project_of() -> frontier.Project:
@@ -85,19 +63,37 @@ def project_of() -> frontier.Project:
     )
 
 
-def _urls_of_sitemap(where: str) -> Iterator[str]:
-    """The URLs of a sitemap, and of those that it points to."""
+def _urls_of_sitemap(where: str, deep: int = 0) -> Iterator[str]:
+    """The URLs of a sitemap, and of those that it points to.
+
+    Raises:
+        ValueError: it is none, or one that it points to is.
+    """
     if "://" in where:
         with urllib.request.urlopen(where, timeout=60) as answer:
             body = answer.read()
     else:
         body = Path(where).read_bytes()
-    sitemap = Sitemap(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
-    for entry in sitemap:
-        if sitemap.type == "sitemapindex":
-            yield from _urls_of_sitemap(entry["loc"])
+    kind, urls = _read_sitemap(where, body)
+    for url in urls:
+        if kind != "sitemapindex":
+            yield url
+        elif deep < DEEPEST and url.startswith(("http://", "https://")):
+            yield from _urls_of_sitemap(url, deep + 1)
         else:
-            yield entry["loc"]
+            raise ValueError(f"{where} points to {url[:200]}: allowed is a sitemap's URL")
+
+
+def _read_sitemap(where: str, body: bytes) -> tuple[str, list[str]]:
+    """What kind of sitemap it is, and the addresses in it."""
+    try:
+        sitemap = Sitemap(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
+        urls = [entry["loc"] for entry in sitemap if "loc" in entry]
+    except Exception:  # whatever somebody has put there
+        raise ValueError(f"{where} is no sitemap") from None
+    if sitemap.type not in ("urlset", "sitemapindex"):
+        raise ValueError(f"{where} is no sitemap")
+    return sitemap.type, urls
 
 
 if __name__ == "__main__":

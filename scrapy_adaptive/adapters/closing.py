@@ -78,7 +78,7 @@ class Closing:
             return True
         key = governor.slot_key(key)
         keys = {key, governor.host_of(key)}
-        return any(governor.slot(each, now).silent_until > now + seconds for each in keys)
+        return any(governor.silent_until(each, now) > now + seconds for each in keys)
 
     def give_up(self, request: Request, key: str, *, scheduled: bool, is_kept: bool) -> Request:
         """The request will not be sent; returns it where the scheduler takes it back.

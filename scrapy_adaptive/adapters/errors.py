@@ -53,3 +53,10 @@ def one_line_errors() -> Iterator[None]:
             logger.error("%s", error)
             quieten(error)
         raise
+
+
+def without_password(address: str) -> str:
+    """The address, to be shown."""
+    scheme, mark, rest = address.partition("://")
+    user, at, place = rest.rpartition("@")
+    return f"{scheme}{mark}{user.partition(':')[0]}{at}{place}" if at else address

@@ -271,8 +271,8 @@ class AdaptiveThrottle:
         """Parked slots, for how many seconds yet, and how many requests wait for them."""
         traffic = self.traffic
         return [
-            Parked(slot.key, slot.silent_until - now, traffic.waiting(slot.key))
-            for slot in traffic.governor.parked(now)
+            Parked(key, until - now, traffic.waiting(key))
+            for key, until in traffic.governor.parked(now).items()
         ]
 
 

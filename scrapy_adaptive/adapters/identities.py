@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from scrapy.utils.httpobj import urlparse_cached
 
-from scrapy_adaptive.rules.reading import hashed
+from scrapy_adaptive.rules.reading import hashed, is_hash
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -75,6 +75,11 @@ class Identities:
             told = self._call(request) or {}
             found |= {str(source): str(value) for source, value in told.items() if value}
         return {source: value for source, value in found.items() if value}
+
+    def known_as(self, source: str, value: str) -> str:
+        """What a value of this identity is known by: the hash of what may be a secret."""
+        is_plain = source not in self.secrets or is_hash(value)
+        return value if is_plain else _hashed(value)
 
     def _finder(self, spec: str) -> Callable[[Request], str]:
         kind, _, name = spec.partition(":")

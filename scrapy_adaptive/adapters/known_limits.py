@@ -26,7 +26,7 @@ from scrapy_adaptive.core.limits.book import Book
 from scrapy_adaptive.core.limits.tokens import Tokens
 from scrapy_adaptive.report import units
 
-from .errors import SettingsError
+from .errors import SettingsError, without_password
 
 if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
@@ -45,6 +45,8 @@ logger = logging.getLogger("scrapy_adaptive")
 MOST_NAMED = 20
 """Bad rows that have a line of their own each time the table is read."""
 
+READING, COUNTING = "reading", "counting"
+"""What a database may fail at: one line says that it is away, one that it does both again."""
 
 RETRY = 5.0
 """Seconds after which tokens are asked for again, at most."""
@@ -78,6 +80,8 @@ class RulesKeeper:
         self._stored: tuple[Rule, ...] = ()
         self._expires_at = math.inf
         self._lost_at: float | None = None
+        self._lost: set[str] = set()
+        """What cannot be done with the database: reading rules, counting quotas."""
         self._is_reading = self._has_ended = False
         self._told: set[Problem] = set()
         self._told_ties: set[tuple[str, str]] = set()
@@ -101,7 +105,7 @@ class RulesKeeper:
                     "set ADAPTIVE_RULES_OPTIONAL to crawl without it until it is there"
                 )
                 raise SettingsError("ADAPTIVE_RULES_URL", table.address, allowed) from None
-            self._on_lost(error)
+            self._on_lost(READING, error)
         else:
             self._take_up(reading)
 
@@ -164,10 +168,10 @@ class RulesKeeper:
                 await run_in_thread(table.quotas.give_back, [each for each, _ in back], rules)
             grants = await run_in_thread(table.quotas.take, asks)
         except OSError as error:
-            self._on_lost(error)
+            self._on_lost(COUNTING, error)
             tokens.on_failed(asks, traffic.clock() + min(RETRY, self._refresh))
         else:
-            self._on_found()
+            self._on_found(COUNTING)
             held = [each._replace(until=began_at + each.until) for each in grants]
             tokens.on_grants(held, traffic.clock())
         if self._has_ended and traffic.governor.known is not None:
@@ -190,7 +194,7 @@ class RulesKeeper:
             if left:
                 self.table.quotas.give_back(left, rules)
         except OSError as error:
-            self._on_lost(error)
+            self._on_lost(COUNTING, error)
         with suppress(OSError):
             self.table.add_uses(uses)
 
@@ -215,9 +219,9 @@ class RulesKeeper:
             uses = {} if known is None else known.take_uses()
             reading, book = await run_in_thread(self._read, table, uses)
         except OSError as error:
-            self._on_lost(error)
+            self._on_lost(READING, error)
         else:
-            self._on_found()
+            self._on_found(READING)
             if reading is not None and book is not None and not self._has_ended:
                 self._tell(reading.problems)
                 self._swap(book)
@@ -290,13 +294,15 @@ class RulesKeeper:
                     tie.idle.label,
                 )
 
-    def _on_lost(self, error: OSError) -> None:
+    def _on_lost(self, what: str, error: OSError) -> None:
+        self._lost.add(what)
         if self._lost_at is None:
             self._lost_at = self._wall_clock()
             logger.warning("adaptive rules: %s; the last good rules hold", error)
 
-    def _on_found(self) -> None:
-        if self._lost_at is not None:
+    def _on_found(self, what: str) -> None:
+        self._lost.discard(what)
+        if self._lost_at is not None and not self._lost:
             away, self._lost_at = self._wall_clock() - self._lost_at, None
             logger.info("adaptive rules: the database is back after %s", units.duration(away))
 
@@ -314,10 +320,11 @@ def open_table(settings: AdaptiveSettings) -> RuleTable | None:
         from scrapy_adaptive.rules.table import RuleTable
     except ImportError:
         allowed = "it needs SQLAlchemy: pip install scrapy-adaptive[sql], or [postgres]"
-        raise SettingsError("ADAPTIVE_RULES_URL", url, allowed) from None
+        raise SettingsError("ADAPTIVE_RULES_URL", without_password(url), allowed) from None
     try:
         return RuleTable(
             url, sources=settings.identities.sources, secrets=settings.identities.secrets
         )
     except ValueError as error:
-        raise SettingsError("ADAPTIVE_RULES_URL", url, f"allowed is {error}") from None
+        shown = without_password(url)
+        raise SettingsError("ADAPTIVE_RULES_URL", shown, f"allowed is {error}") from None

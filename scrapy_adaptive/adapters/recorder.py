@@ -362,8 +362,7 @@ class Recorder:
 
     def _may_be_asked(self, key: str, row: Row, now: float) -> bool:
         """Whether an idle site may get requests that have to wait: no answer would tell of them."""
-        slot = self._governor.slot(key, now) if key in self._governor else None
-        is_silent = slot is not None and slot.silent_until > now
+        is_silent = self._governor.silent_until(key, now) > now
         return is_silent or now < row.changed_at + HEARTBEAT
 
     def _new_rate(self, key: str, row: Row) -> dict[str, float]:

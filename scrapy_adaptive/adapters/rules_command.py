@@ -4,6 +4,7 @@ Laws
 ----
 * It reads the project's settings, as a crawl would; `-s` and `--url` come before them.
 * It says what a crawl would do, by the code that would do it.
+* A secret that it is told, an API key for instance, is not shown: its hash is.
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ def _check(given: argparse.Namespace) -> str:
 
 
 def _show(given: argparse.Namespace) -> str:
-    found = _Found(_settings(given))
+    settings = _settings(given)
+    found = _Found(settings)
     lines = [each.why for each in found.problems]
     if given.page is None:
         return "\n".join([*lines, *_all(found)])
@@ -158,7 +160,10 @@ def _show(given: argparse.Namespace) -> str:
     if not url.hostname:
         raise ValueError(f"{given.page!r} has no host; allowed is a URL")
     kind = normalised_uri((url.path or "/") + (f"?{url.query}" if url.query else ""))
-    return "\n".join([*lines, *_matching(found, url.hostname, kind, dict(given.identity))])
+    identities = {
+        source: settings.identities.known_as(source, value) for source, value in given.identity
+    }
+    return "\n".join([*lines, *_matching(found, url.hostname, kind, identities)])
 
 
 def _all(found: _Found) -> list[str]:

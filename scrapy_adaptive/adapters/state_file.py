@@ -2,27 +2,28 @@
 
 Laws
 ----
-* A pause that still runs when the spider closes runs on in the next crawl, and so does the wait
-  for a quota that is spent.
-* What was learned of a site's limit is the next crawl's first guess, for a week.
-* Instants are saved in wall-clock seconds: the monotonic clock of a process ends with it.
-* A file that is damaged is ignored, with one warning.
+* What is known of a slot is saved whole, with the age of all that is in it. What was learned of a
+  site's limit is used again for a week. A pause that still runs runs on in the next crawl, and so
+  does the wait for a quota that is spent.
+* The one instant in the file is that at which it was written, in wall-clock seconds: the monotonic
+  clock of a process ends with it. A wall clock that was set back since adds nothing to a wait.
+* A file that is damaged is ignored, and so is what is wrong with one slot, with one warning. A wait
+  that no site may ask for is bounded. Files of the versions before are read.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_adaptive.core.types import Learned
+from scrapy_adaptive.core.slot_state import is_learned
 from scrapy_adaptive.report import units
 
 from . import saved_rules
@@ -30,16 +31,12 @@ from . import saved_rules
 if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor
     from scrapy_adaptive.core.limits.known import Use
+    from scrapy_adaptive.core.slot_state import State
 
 logger = logging.getLogger("scrapy_adaptive")
 
-VERSION = 2
-"""Of what is written; version 1 had the pauses alone."""
-
-STALE_AFTER = 7 * 86_400.0
-"""Seconds after which what was learned is no guess any more: a week."""
-
-NUMBERS = Learned._fields
+VERSION = 3
+"""Of what is written; version 1 had the pauses alone, version 2 a few numbers beside them."""
 
 
 class StateFile:
@@ -53,8 +50,6 @@ class StateFile:
     def __init__(self, path: Path | None, *, wall_clock: Callable[[], float] = time.time) -> None:
         self._path = path
         self._wall_clock = wall_clock
-        self._known: dict[str, tuple[float, Learned]] = {}
-        """What the file had said, and when it was learned."""
         self._uses: dict[str, Use] = {}
         """What had come of requests under rules."""
 
@@ -62,63 +57,55 @@ class StateFile:
         """Let the saved pauses run on, and begin with what was learned; `now` is monotonic."""
         if self._path is None or not self._path.exists():
             return
+        wall = self._wall_clock()
         try:
             saved = _checked(json.loads(self._path.read_text(encoding="utf-8")))
         except (OSError, RecursionError, ValueError) as error:
             logger.warning("%s is ignored, it is damaged: %s", self._path, error)
             return
-        wall = self._wall_clock()
         self._uses = saved_rules.uses_of(saved.get(saved_rules.FIELD))
         if governor.known is not None:
             saved_rules.recall(governor.known, saved.get(saved_rules.FIELD), now, wall)
-        self._known = {
-            key: (entry["at"], Learned(**{name: from_json(entry[name]) for name in NUMBERS}))
-            for key, entry in saved["learned"].items()
-            if abs(wall - entry["at"]) <= STALE_AFTER
-        }
-        if self._known:
-            governor.recall({key: learned for key, (_, learned) in self._known.items()})
-            age = wall - min(at for at, _ in self._known.values())
+        ages, doubts = [], []
+        for key, state, age in _states(saved, wall):
+            try:
+                doubts += [f"{key}: {doubt}" for doubt in governor.begin(key, state, age, now)]
+            except ValueError as error:
+                doubts.append(f"{key}: {error}")
+            else:
+                ages += [age] if "learned" in state else []
+        self._log(ages, doubts)
+
+    def _log(self, ages: list[float], doubts: list[str]) -> None:
+        if doubts:
+            logger.warning(
+                "%s: what was saved of %d slots is implausible, and is ignored or bounded; the "
+                "first is %s",
+                self._path,
+                len(doubts),
+                doubts[0],
+            )
+        if ages:
             logger.info(
                 "%d slots begin with what was learned up to %s ago (%s)",
-                len(self._known),
-                units.duration(age),
+                len(ages),
+                units.duration(max(ages)),
                 self._path,
             )
-        for key, until in saved["paused_until"].items():
-            if until > wall:
-                governor.slot(key, now).resume_pause(now, until - wall)
 
     def save(self, governor: Governor, now: float) -> None:
         """Save the pauses that still run, and what was learned."""
         if self._path is None:
             return
         wall = self._wall_clock()
-        pauses = {
-            slot.key: round(wall + slot.silent_until - now, 3)
-            for slot in governor
-            if slot.silent_until > now
-        }
-        learned = {
-            key: {
-                "at": round(self._learned_at(key, found, wall), 3),
-                **{name: to_json(value) for name, value in found._asdict().items()},
-            }
-            for key, found in governor.learned.items()
-        }
-        content = {"version": VERSION, "paused_until": pauses, "learned": learned}
+        content = {"version": VERSION, "at": round(wall, 3), "slots": governor.states(now)}
         if governor.known is not None:
             content[saved_rules.FIELD] = saved_rules.saved(governor.known, self._uses, now, wall)
-        text = json.dumps(content)
+        text = json.dumps(content, separators=(",", ":"))
         try:
             _replace(self._path, text)
         except OSError as error:
             logger.warning("%s is not written: %s", self._path, error)
-
-    def _learned_at(self, key: str, learned: Learned, wall: float) -> float:
-        """When this was learned: a guess that nobody used does not get younger."""
-        at, known = self._known.get(key, (wall, None))
-        return at if known == learned else wall
 
 
 def _replace(path: Path, text: str) -> None:
@@ -143,51 +130,54 @@ def _umask() -> int:
     return found
 
 
-def to_json(value: float) -> float | None:
-    """The number; None for infinity, which JSON does not know."""
-    return None if value == math.inf else value
-
-
-def from_json(value: float | None) -> float:
-    """The number that `to_json` made this of."""
-    return math.inf if value is None else float(value)
+def _states(saved: dict[str, Any], wall: float) -> Iterator[tuple[str, State, float]]:
+    """The state of each slot, and the seconds since it was that."""
+    if saved["version"] == VERSION:
+        age = max(0.0, wall - saved["at"])
+        yield from ((key, state, age) for key, state in saved["slots"].items())
+        return
+    pauses, learned = saved["paused_until"], saved.get("learned", {})
+    for key in {**pauses, **learned}:
+        at, numbers = wall, {}
+        if key in learned:
+            at = learned[key]["at"]
+            numbers = {name: value for name, value in learned[key].items() if name != "at"}
+        pause = max(0.0, pauses.get(key, 0.0) - min(at, wall))
+        yield key, {"learned": numbers, "pause": pause} if numbers else {"pause": pause}, wall - at
 
 
 def _checked(content: Any) -> dict[str, Any]:
     """The content of a file.
 
     Raises:
-        ValueError: it is not what `Memory.save` writes.
+        ValueError: it is not what `StateFile.save` writes, nor what earlier versions wrote.
     """
     saved: dict[str, Any] = content if isinstance(content, dict) else {}
     version = saved.get("version")
     if type(version) is not int or not 1 <= version <= VERSION:
         raise ValueError(f"its version is not {VERSION}")
-    if version == 1:
-        saved = {**saved, "learned": {}}
-    for name in ("paused_until", "learned"):
+    if version == VERSION:
+        if not _is_number(saved.get("at")) or not isinstance(saved.get("slots"), dict):
+            raise ValueError("it has no instant, or no table of slots")
+        if not all(isinstance(state, dict) for state in saved["slots"].values()):
+            raise ValueError("a slot is no table")
+        return saved
+    _check_former(saved, version)
+    return saved
+
+
+def _check_former(saved: dict[str, Any], version: int) -> None:
+    for name in ("paused_until", "learned")[:version]:
         if not isinstance(saved.get(name), dict):
             raise ValueError(f"{name} is not a table of slots")
     for key, until in saved["paused_until"].items():
         if not _is_number(until):
             raise ValueError(f"paused_until of {key!r} is {until!r}, not seconds since the epoch")
-    for key, entry in saved["learned"].items():
-        if not isinstance(entry, dict) or not _is_number(entry.get("at")) or not is_learned(entry):
+    for key, entry in saved.get("learned", {}).items():
+        is_table = isinstance(entry, dict) and _is_number(entry.get("at"))
+        numbers = {name: each for name, each in entry.items() if name != "at"} if is_table else {}
+        if not is_learned(numbers):
             raise ValueError(f"learned of {key!r} is {entry!r}, not an instant and numbers")
-    return saved
-
-
-def is_learned(entry: dict[str, Any]) -> bool:
-    """Whether these are the numbers of what was learned of a slot."""
-    infinite = {"refused_rate", "concurrency"}
-    return set(entry) >= set(NUMBERS) and all(
-        (entry[name] is None and name in infinite) or _is_positive(entry[name], name)
-        for name in NUMBERS
-    )
-
-
-def _is_positive(value: Any, name: str) -> bool:
-    return _is_number(value) and (value > 0 or (value == 0 and name in ("price", "silence")))
 
 
 def _is_number(value: Any) -> bool:

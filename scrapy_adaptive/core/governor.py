@@ -20,13 +20,15 @@ from dataclasses import dataclass
 from .breaker.global_breaker import GlobalBreaker
 from .breaker.uplink import Cut, Uplink
 from .crawl_wide import CrawlWide
+from .forgotten import Silence
 from .limits.book import Book
 from .limits.known import FIELD, KnownLimits, Leaf
 from .pacing.global_rate import GlobalRate
 from .slot import Slot
 from .slot_config import Limits
 from .slot_registry import CEILINGS, Slots
-from .types import Answer, Decision, Event, Hold, Learned, Outcome, Permit, Reason, Wanted
+from .slot_state import State
+from .types import Answer, Decision, Event, Hold, Outcome, Permit, Reason, Wanted
 
 
 @dataclass(slots=True)
@@ -133,14 +135,38 @@ class Governor:
         """The slot of that key, made if nobody knows it."""
         return self._slots.at(key, now)
 
-    def recall(self, learned: Mapping[str, Learned]) -> None:
-        """Begin these slots with what an earlier crawl had learned, as a guess."""
-        self._slots.recall(learned)
+    def state(self, key: str, now: float) -> State | None:
+        """What is worth keeping of that slot, as JSON with ages; None where there is nothing."""
+        return self._slots.state(key, now)
 
-    @property
-    def learned(self) -> dict[str, Learned]:
-        """What is worth remembering, by slot; of the unused guesses too."""
-        return self._slots.learned
+    def states(self, now: float) -> dict[str, State]:
+        """The same of all slots, of those that nobody has used yet too."""
+        return self._slots.states(now)
+
+    def begin(self, key: str, state: object, age: float, now: float) -> list[str]:
+        """Let this slot go on with what was kept of it, `age` seconds ago.
+
+        Of a slot that is there already, only the pause counts.
+
+        Returns:
+            What was implausible, and is bounded now.
+
+        Raises:
+            ValueError: the state is not what `state` returns.
+        """
+        return self._slots.begin(key, state, age, now)
+
+    def knows(self, key: str, now: float) -> bool:
+        """Whether this slot is there, or its silence is remembered."""
+        return key in self._slots or self._slots.silent(key, now) is not None
+
+    def silent_until(self, key: str, now: float) -> float:
+        """The instant that ends the silence of this slot; 0 for none. The slot is not made."""
+        slot = self._slots.get(key)
+        if slot is not None:
+            return slot.silent_until
+        silent = self._slots.silent(key, now)
+        return 0.0 if silent is None else silent.until
 
     def ready_at(self, key: str, now: float) -> Hold | None:
         """Why nothing may be sent for this slot at `now`, and until when; None when it may."""
@@ -150,14 +176,19 @@ class Governor:
 
     def _slot_ready_at(self, key: str, now: float) -> Hold | None:
         hold = self._stop_hold(now, queued=False) if self._may_be_stopped else None
-        hold = hold or self.slot(key, now).hold(now)
+        hold = hold or self._hold_of(key, now)
         if self._uplink.is_down:
             hold = _later(hold, self._test_hold(key, now, queued=False))
         host = self._families.host_of(key)
         if host is not None:
-            hold = _later(hold, self.slot(host, now).hold(now))
+            hold = _later(hold, self._hold_of(host, now))
         hold = _later(hold, self._crawl_wide.hold(now))
         return hold or self._global_rate.hold(now)
+
+    def _hold_of(self, key: str, now: float) -> Hold | None:
+        """What this slot itself says; one that is not there is not made while it is silent."""
+        silent = self._slots.silent(key, now)
+        return self.slot(key, now).hold(now) if silent is None else silent.hold
 
     # Known limits
 
@@ -232,12 +263,18 @@ class Governor:
         Args:
             lead: seconds that requests take from their queue to the gate.
         """
-        slot = self._slots.get(key)
-        hold = None if slot is None else slot.hold_queued(now, lead)
+        hold = self._queue_hold(key, now, lead)
         if self._uplink.is_down:
             hold = _later(hold, self._test_hold(key, now, queued=True))
-        host = self._slots.get(self._families.host_of(key) or "")
-        return hold if host is None else _later(hold, host.hold_queued(now, lead))
+        host = self._families.host_of(key)
+        return hold if host is None else _later(hold, self._queue_hold(host, now, lead))
+
+    def _queue_hold(self, key: str, now: float, lead: float) -> Hold | None:
+        slot = self._slots.get(key)
+        if slot is not None:
+            return slot.hold_queued(now, lead)
+        silent = self._slots.silent(key, now)
+        return None if silent is None else silent.hold
 
     def _test_hold(self, key: str, now: float, *, queued: bool) -> Hold | None:
         """While the line is down: why another host than this slot's is tested first."""
@@ -252,9 +289,10 @@ class Governor:
         holds = (self.ready_at(key, now) for key in keys)
         return min((now if hold is None else hold.until for hold in holds), default=math.inf)
 
-    def parked(self, now: float) -> list[Slot]:
-        """Slots whose site asked for a longer pause than the user wants to sit through."""
-        return [slot for slot in self if slot.is_parked(now)]
+    def parked(self, now: float) -> dict[str, float]:
+        """Slots whose site asked for a longer pause than the user wants to sit through, and until
+        when."""
+        return self._slots.parked(now)
 
     def is_parked(self, key: str, now: float) -> bool:
         """Whether this slot is parked, or the one that it is under, or this leaf."""
@@ -267,8 +305,14 @@ class Governor:
             leaf = self.known.leaf(key)
             key = leaf.slot
             until = self.known.parked_until(leaf, now, self.limits_of(key).max_pause)
-        slots = [self.slot(each, now) for each in {key, self.host_of(key)}]
-        return max([until, *(slot.silent_until for slot in slots if slot.is_parked(now))])
+        return max(until, *(self._parked_until(each, now) for each in {key, self.host_of(key)}))
+
+    def _parked_until(self, key: str, now: float) -> float:
+        slot = self._slots.get(key)
+        if slot is not None:
+            return slot.silent_until if slot.is_parked(now) else 0.0
+        silent = self._slots.silent(key, now)
+        return silent.until if silent is not None and silent.why is Silence.PARKED else 0.0
 
     def is_stopped_by_rule(self, key: str, now: float) -> bool:
         """Whether a rule holds this leaf for longer than anybody waits."""
@@ -330,8 +374,9 @@ class Governor:
 
     def _reserve(self, key: str, now: float, lead: float) -> Hold | None:
         hold = self.crawl_hold(now)
-        if hold is not None:
-            return hold
+        silent = self._slots.silent(key, now)
+        if hold is not None or silent is not None:
+            return hold or (None if silent is None else silent.hold)
         slot = self._slots.get(key) or self.slot(key, now)
         hold = slot.hold_queued(now, lead)
         if self._uplink.is_down:

@@ -11,20 +11,21 @@ Laws
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from .breaker.backoff import BREATH, JITTER_RATIO, Silence
+from .breaker.backoff import BREATH, JITTER_RATIO, NO_SILENCE, Silence
 from .breaker.breaker import Phase, Signal
 from .breaker.failures import Failures
 from .breaker.pause import NEVER, Pause
-from .diagnosis.broken_pages import Suspects
+from .ceiling.base import Ceiling
+from .diagnosis.broken_pages import NO_SUSPECTS, Suspects
+from .diagnosis.page_classes import Classes
 from .pacing.concurrency import Slowness
 from .pacing.pace import Pace
+from .state.fields import LONG_AGO, Instant, Mark
 from .types import Answer, Decision, Event, Hold, Learned, Outcome, Page, Permit, Reason, Wanted
 
 if TYPE_CHECKING:
-    from .ceiling.base import Ceiling
-    from .diagnosis.page_classes import Classes
     from .slot_config import Limits
 
 DRAIN = 10.0
@@ -46,9 +47,6 @@ ON_TIME = 0.98
 HEADROOM = 1.1
 """Times the rate of a rule at which its slot begins: the meter is to hold the pace, not chance."""
 
-FORGET_AFTER = 3620.0
-"""Seconds after which a pause that nobody probed is no news any more: the longest rung."""
-
 
 class Taught(NamedTuple):
     """What refusals have taught of a site."""
@@ -68,6 +66,54 @@ class Slot:
         drain: most seconds for which a pause waits for what is in flight.
     """
 
+    __slots__ = (
+        "__weakref__",
+        "_drain",
+        "_drained_number",
+        "_epoch_at",
+        "_excused",
+        "_failed_epoch",
+        "_failures",
+        "_probe",
+        "_recheck",
+        "_recheck_at",
+        "_sent_at",
+        "_sent_count",
+        "_silence",
+        "_straggler_count",
+        "accepted_count",
+        "again_count",
+        "ceiling",
+        "classes",
+        "doubts",
+        "expected_rate",
+        "in_flight",
+        "is_new",
+        "key",
+        "limits",
+        "pace",
+        "pause",
+        "refused_count",
+        "reserved",
+        "robots_count",
+        "slowness",
+        "suspects",
+    )
+
+    ceiling: Ceiling
+    pace: Pace
+    pause: Pause
+    suspects: Suspects
+    classes: Annotated[Classes | None, Mark.SPARE]
+    slowness: Slowness
+    _epoch_at: Instant
+    _recheck_at: Instant | None
+    _excused: bool
+    _failed_epoch: bool
+    _silence: Silence
+    _sent_at: Instant
+    _failures: Failures
+
     def __init__(
         self, key: str, limits: Limits, ceiling: Ceiling, now: float, *, drain: float = DRAIN
     ) -> None:
@@ -84,13 +130,13 @@ class Slot:
         """Answers that look like refusals and wait for a verdict."""
         self.robots_count = 0
         """robots.txt files under way: the queue keeps its requests until they have arrived."""
-        self.suspects = Suspects()
-        self.classes: Classes | None = None
+        self.suspects = NO_SUSPECTS
+        self.classes = None
         """Which classes of pages are refused; None before the first refusal."""
         self.is_new = True
         """Whether nothing was sent yet."""
-        self._epoch_at = -NEVER
-        self._recheck_at: float | None = None
+        self._epoch_at = LONG_AGO
+        self._recheck_at = None
         self._probe: Permit | None = None
         """The probe that is out."""
         self._recheck: Permit | None = None
@@ -103,9 +149,9 @@ class Slot:
         """Whether the present pause is a broken page's, or an earlier run's: it cut nothing."""
         self._failed_epoch = False
         """Whether the present pause is that of a host that fails, and refused nothing."""
-        self._silence = Silence()
+        self._silence = NO_SILENCE
         self._sent_count = 0
-        self._sent_at = -NEVER
+        self._sent_at = LONG_AGO
         self._failures = Failures()
         self.slowness = Slowness(1.0 if limits.is_auto else NEVER)
         self.accepted_count = 0
@@ -137,17 +183,19 @@ class Slot:
         """Whether no refusal is being dealt with."""
         return self.phase is Phase.CLOSED and self._recheck_at is None and self._recheck is None
 
-    def is_idle(self, now: float) -> bool:
-        """Whether it may be forgotten: nothing in flight, promised, owed or paused.
+    def may_be_forgotten(self, now: float) -> bool:
+        """Whether nothing is in flight, promised, owed or to be asked again.
 
-        A pause that ended `FORGET_AFTER` ago with nothing to probe with is over too.
+        Who forgets one that is silent remembers `ready_again_at`.
         """
-        ready_at = max(self.pace.ready_at(), self.pace.quotas.spent_until)
-        if self.in_flight or self.reserved or self.robots_count or now < ready_at:
+        if self.in_flight or self.reserved or self.robots_count or self._recheck_at is not None:
             return False
-        if self.phase is not Phase.CLOSED:
-            return now >= self.pause.until + FORGET_AFTER
-        return self._recheck_at is None
+        return now < self.silent_until or now >= self.pace.ready_at()
+
+    @property
+    def ready_again_at(self) -> float:
+        """The instant from which a request may be sent, were it forgotten until then."""
+        return max(self.silent_until, self.pace.ready_at())
 
     @property
     def places(self) -> float:
@@ -230,6 +278,11 @@ class Slot:
         """The instant that ends the pause, or the wait for a spent quota; 0 for neither."""
         paused = self.pause.until if self.phase is not Phase.CLOSED else 0.0
         return max(paused, self.pace.quotas.spent_until)
+
+    def is_silence_asked(self, now: float) -> bool:
+        """Whether the site itself asked for the present silence."""
+        is_paused = self.phase is not Phase.CLOSED and self.pause.is_asked
+        return is_paused or now < self.pace.quotas.spent_until
 
     def silent_for(self, now: float) -> float:
         """Seconds of the pause from now on; 0 for none."""
@@ -323,7 +376,7 @@ class Slot:
             if answer.may_lower and self.phase is Phase.CLOSED:
                 self.slowness.on_latency(now, permit.sent_at, answer.latency, permit.level)
         if answer.quotas:
-            self.pace.quotas.on_told(now, answer.quotas, self._sent_count - permit.number)
+            self.pace.on_quotas(now, answer.quotas, self._sent_count - permit.number)
         if answer.outcome is Outcome.ACCEPTED:
             event, why = self._on_accepted(permit, answer, now)
         else:
@@ -348,7 +401,9 @@ class Slot:
     def recall(self, learned: Learned) -> None:
         """Begin with what an earlier crawl had learned, as a guess."""
         self.ceiling.recall(learned)
-        self._silence.recall(learned.silence)
+        if learned.silence:
+            self._silence = Silence()
+            self._silence.recall(learned.silence)
 
     def expect(self, rate: float) -> None:
         """Rules let so many requests a second pass: a first guess, where nothing was learned yet.
@@ -371,6 +426,16 @@ class Slot:
         """The site had asked an earlier run for a silence that is not over for `wait` seconds."""
         self.pause.begin(now, wait, told=wait)
         self._excused = True
+
+    def park(self, now: float, wait: float) -> None:
+        """The site had asked for a longer silence than the user wants to sit through."""
+        self.resume_pause(now, wait)
+        self.pause.park()
+
+    def on_begun(self, now: float) -> None:
+        """What was kept of it was read: from here on it is used here."""
+        self.pace.begin_here(self.ceiling)
+        self.pause.begin_here(now)
 
     def pause_for(self, now: float, wait: float) -> None:
         """Be silent for so long, which cuts nothing."""
@@ -437,7 +502,8 @@ class Slot:
     def _on_accepted(self, permit: Permit, answer: Answer, now: float) -> tuple[Event, str]:
         self.accepted_count += 1
         self._failures.on_accepted()
-        self.suspects.on_accepted(answer.page)
+        if self.suspects is not NO_SUSPECTS:
+            self.suspects.on_accepted(answer.page)
         self.pace.on_accepted()
         if self.phase is Phase.CLOSED:
             binding = self.pace.is_ceiling
@@ -461,6 +527,7 @@ class Slot:
     def _on_refused(
         self, permit: Permit, answer: Answer, now: float, chance: float
     ) -> tuple[Event, str]:
+        self._make_parts()
         failed = answer.outcome is Outcome.FAILED
         if failed and (why := self._alone(permit, answer, now)):
             return Event.LONE_FAILURE, why
@@ -497,6 +564,13 @@ class Slot:
         self.ceiling.on_refused()
         self._pause(now, wait, chance, answer)
         return event, why
+
+    def _make_parts(self) -> None:
+        """Most slots are never refused, and have no need of these."""
+        if self.suspects is NO_SUSPECTS:
+            self.suspects = Suspects()
+        if self._silence is NO_SILENCE:
+            self._silence = Silence()
 
     def _alone(self, permit: Permit, answer: Answer, now: float) -> str:
         """Why a failure slows nothing down; empty where it does."""

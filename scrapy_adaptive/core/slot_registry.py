@@ -2,10 +2,10 @@
 
 Laws
 ----
-* Of more than `most` slots the least recently used idle ones are forgotten, never one that is
-  paused or has something in flight, nor one that others stand under.
+* Of more than `most` slots the least recently used are forgotten, never one that has something in
+  flight, nor one that others stand under. One that is paused keeps the instant that ends its pause.
 * A class of pages that alone is refused gets a slot of its own; its host is acquitted.
-* What a forgotten slot had learned is the first guess of the next one of that key.
+* What a forgotten slot had learned is what the next one of that key begins with.
 """
 
 from __future__ import annotations
@@ -15,13 +15,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
+from .breaker.breaker import Phase
 from .ceiling.aimd import Aimd
 from .ceiling.base import Ceiling
 from .ceiling.hold.ceiling import Hold
 from .diagnosis.page_classes import BLIND, DOUBT, Classes, Families
+from .forgotten import Forgotten, Silence, Silent
 from .slot import Slot
 from .slot_config import Limits
+from .slot_state import MOST_BYTES, MOST_OF_CLASS, STALE_AFTER, State, begin, checked, state_of
 from .types import Answer, Decision, Event, Learned
+
+ROUNDING = 0.01
+"""Seconds by which an instant may differ once it was written and read."""
 
 EVICTION_LOOKS = 16
 """Slots looked at for one that is idle, each time a slot is made beyond the most."""
@@ -53,8 +59,7 @@ class Slots:
         self._most = most
         self._slots: OrderedDict[str, Slot] = OrderedDict()
         self._forgotten_pauses = 0.0
-        self._learned: dict[str, Learned] = {}
-        """What is known of slots that are not there: the first guess when they are."""
+        self._forgotten = Forgotten(most)
 
     def __iter__(self) -> Iterator[Slot]:
         return iter(self._slots.values())
@@ -76,11 +81,9 @@ class Slots:
         """The slot of that key, made if nobody knows it."""
         slot = self._slots.get(key)
         if slot is None:
-            limits = self.limits_of(key)
-            slot = self._slots[key] = Slot(key, limits, self._ceiling(limits), now)
-            if key in self._learned:
-                slot.recall(self._learned.pop(key))
-            self._forget_idle(now)
+            slot = self._slots[key] = self._again(key, now)
+            if len(self._slots) > self._most:
+                self._forget_idle(now)
         return slot
 
     def touch(self, key: str) -> Slot:
@@ -92,17 +95,87 @@ class Slots:
         """The user's bounds of that slot; a class's are its host's."""
         return self._slot_limits.get(self.families.host_of(key) or key, self._limits)
 
-    def recall(self, learned: Mapping[str, Learned]) -> None:
-        """Begin these slots with what an earlier crawl had learned, as a guess."""
-        self._learned.update(learned)
-        for key in learned:
-            self.families.recall(key)
+    # Slots that are not there
 
-    @property
-    def learned(self) -> dict[str, Learned]:
-        """What is worth remembering, by slot; of the unused guesses too."""
-        found = {slot.key: slot.learned for slot in self}
-        return self._learned | {key: learned for key, learned in found.items() if learned}
+    def silent(self, key: str, now: float) -> Silent | None:
+        """The silence of a slot that is not there, if it lasts."""
+        return None if key in self._slots else self._forgotten.silent(key, now)
+
+    def parked(self, now: float) -> dict[str, float]:
+        """The parked slots, those that are not there too, and until when."""
+        here = {slot.key: slot.silent_until for slot in self if slot.is_parked(now)}
+        return self._forgotten.parked(now) | here
+
+    def states(self, now: float) -> dict[str, State]:
+        """What is worth keeping of each slot, of those that are not there too."""
+        found = {key: self.state(key, now) for key in (*self._forgotten, *self._slots)}
+        return {key: state for key, state in found.items() if state is not None}
+
+    def state(self, key: str, now: float) -> State | None:
+        """What is worth keeping of that slot, as JSON."""
+        slot = self._slots.get(key)
+        if slot is not None:
+            most = MOST_BYTES if self.families.host_of(key) is None else MOST_OF_CLASS
+            return state_of(slot, self._new(key, now), now, most=most)
+        kept = self._forgotten.kept(key)
+        if kept is not None:
+            return {**kept.state, "age": round(now - kept.at, 3)}
+        silent = self._forgotten.silent(key, now)
+        if silent is None:
+            return None
+        return {
+            "pause": round(silent.until - now, 3),
+            "asked": silent.why is not Silence.OWN,
+        }
+
+    def begin(self, key: str, state: object, age: float, now: float) -> list[str]:
+        """Let this slot go on with what was kept of it, `age` seconds ago.
+
+        Of a slot that is there, only the pause counts.
+
+        Returns:
+            What was implausible, and is bounded now.
+
+        Raises:
+            ValueError: the state is not what `state` returns.
+        """
+        kept = checked(state)
+        age = max(0.0, age) + kept.get("age", 0.0)
+        tried = self._new(key, now)
+        doubts = begin(tried, kept, age, now)
+        if key in self._slots:
+            if tried.silent_until > now:
+                self._slots[key].resume_pause(now, tried.silent_until - now)
+            return doubts
+        if ("learned" in kept or "whole" in kept) and age <= STALE_AFTER:
+            self.families.recall(key)
+            bare = {name: value for name, value in kept.items() if name != "age"}
+            self._forgotten.keep(key, bare, now - age)
+        self._keep_silent(tried, tried.silent_until, now)
+        return doubts
+
+    def _new(self, key: str, now: float) -> Slot:
+        limits = self.limits_of(key)
+        return Slot(key, limits, self._ceiling(limits), now)
+
+    def _again(self, key: str, now: float) -> Slot:
+        """A new slot, with what is known of it."""
+        slot = self._new(key, now)
+        if key not in self._forgotten:
+            return slot
+        kept, silent = self._forgotten.kept(key), self._forgotten.silent(key, now)
+        self._forgotten.remove(key)
+        if kept is not None:
+            begin(slot, kept.state, now - kept.at, now)
+        if silent is not None and slot.silent_until < silent.until - ROUNDING:
+            _pause(slot, silent, now)
+        return slot
+
+    def _keep_silent(self, slot: Slot, until: float, now: float) -> None:
+        if slot.silent_until > now:
+            own = Silence.ASKED if slot.is_silence_asked(now) else Silence.OWN
+            why = Silence.PARKED if slot.is_parked(now) else own
+            self._forgotten.keep_silent(slot.key, Silent(until, why), now)
 
     def time_paused(self, now: float) -> float:
         """Seconds in which a slot's breaker was not closed, summed over all there were."""
@@ -161,18 +234,36 @@ class Slots:
         return decision._replace(why=why, split=kind)
 
     def _forget_idle(self, now: float) -> None:
-        if len(self._slots) <= self._most:
-            return
         looks = min(EVICTION_LOOKS, len(self._slots) - 1)
         for key in list(islice(self._slots, looks)):
-            if key in self.families or not self._slots[key].is_idle(now):
+            slot = self._slots[key]
+            if key in self.families or not slot.may_be_forgotten(now):
                 self._slots.move_to_end(key)
                 continue
-            slot = self._slots.pop(key)
-            self._forgotten_pauses += slot.pause.seconds(now)
-            if slot.learned is not None:
-                self._learned[key] = slot.learned
-                if len(self._learned) > self._most:
-                    del self._learned[next(iter(self._learned))]
+            self._forget(slot, now)
             if len(self._slots) <= self._most:
                 return
+
+    def _forget(self, slot: Slot, now: float) -> None:
+        del self._slots[slot.key]
+        self._forgotten_pauses += slot.pause.seconds(now)
+        is_backing_off = slot.phase is not Phase.CLOSED and not slot.is_silence_asked(now)
+        until = slot.ready_again_at
+        if slot.learned is not None or is_backing_off:
+            state = state_of(slot, self._new(slot.key, now), now)
+            if state is not None:
+                self._forgotten.keep(slot.key, state, now)
+                self._forgotten.bound()
+                until = slot.silent_until
+        self._keep_silent(slot, until, now)
+
+
+def _pause(slot: Slot, silent: Silent, now: float) -> None:
+    """A slot that was silent when it was forgotten is so again."""
+    wait = silent.until - now
+    if silent.why is Silence.PARKED:
+        slot.park(now, wait)
+    elif silent.why is Silence.ASKED:
+        slot.resume_pause(now, wait)
+    else:
+        slot.pause_for(now, wait)

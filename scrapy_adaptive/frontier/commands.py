@@ -204,7 +204,7 @@ def _due(seconds: float) -> str:
 def _retry(given: argparse.Namespace, frontier: Frontier, project: Project) -> str:
     least, most = _statuses(given.status)
     count = admin_of(frontier).retry(least=least, most=most, host=given.host)
-    return f"{count} visits are due now"
+    return f"{count} visits are due now" if count != 1 else "1 visit is due now"
 
 
 def _statuses(told: str | None) -> tuple[int | None, int | None]:
@@ -236,7 +236,7 @@ def _export(given: argparse.Namespace, frontier: Frontier, project: Project) -> 
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """A row for JSON: bytes as hexadecimal digits, the payload as what it holds."""
+    """A row for JSON: bytes as hexadecimal digits."""
     return {
         name: base64.b16encode(value).decode().lower() if isinstance(value, bytes) else value
         for name, value in row.items()
@@ -246,4 +246,4 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 
 def _forget(given: argparse.Namespace, frontier: Frontier, project: Project) -> str:
     count = admin_of(frontier).forget(duration(given.older_than))
-    return f"{count} visits are forgotten"
+    return f"{count} visits are forgotten" if count != 1 else "1 visit is forgotten"

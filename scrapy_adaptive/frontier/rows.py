@@ -42,11 +42,8 @@ def read_state(state: str | bytes | None, age: float = 0.0) -> tuple[float | Non
     """
     try:
         slots: dict[str, Any] = json.loads(state or "{}").get("slots", {})
-        rates = [
-            entry["learned"]["refused_rate"]
-            for entry in slots.values()
-            if entry.get("learned", {}).get("refused_rate")
-        ]
+        told = [(entry.get("learned") or {}).get("refused_rate") for entry in slots.values()]
+        rates = [rate for rate in told if isinstance(rate, (int, float)) and rate > 0]
         left = max((entry.get("pause", 0.0) for entry in slots.values()), default=0.0) - age
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return None, None

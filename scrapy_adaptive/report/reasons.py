@@ -268,8 +268,9 @@ _ALL = (
         "verdict",
         "answer under examination",
         Whose.CRAWLER,
-        "An answer of {site} looks like a refusal; nothing is sent before its body is examined.",
-        "Nothing: it takes as long as the page takes to arrive.",
+        "An answer of {site} looks like a refusal; nothing is sent before your classifier has seen "
+        "it.",
+        "Nothing, if it is over soon; else see which downloader middleware takes so long.",
         "Nothing.",
     ),
     Reason(

@@ -60,6 +60,11 @@ def hashed(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()[:HASH]
 
 
+def is_hash(text: str) -> bool:
+    """Whether this looks like what `hashed` makes."""
+    return re.fullmatch(rf"[0-9a-f]{{{HASH}}}", text) is not None
+
+
 def read_rule(
     given: Any,
     *,
@@ -118,8 +123,8 @@ def _identity(
     if sources is not None and identity.source not in sources:
         words = f"one that ADAPTIVE_IDENTITY tells: {', '.join(sorted(sources))}"
         raise RuleError("identity", str(identity), words)
-    is_hash = re.fullmatch(rf"[0-9a-f]{{{HASH}}}", identity.pattern)
-    if identity.source in secrets and not identity.is_glob and not is_hash:
+    is_known = identity.is_glob or is_hash(identity.pattern)
+    if identity.source in secrets and not is_known:
         return identity._replace(pattern=hashed(identity.pattern))
     return identity
 

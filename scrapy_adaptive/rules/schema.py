@@ -16,6 +16,9 @@ from sqlalchemy.exc import SQLAlchemyError
 CONNECT_TIMEOUT = 5
 """Seconds that a database has to answer a connection."""
 
+DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql", "postgresql+psycopg")
+"""What an address may begin with."""
+
 metadata = sa.MetaData()
 
 _BIG = sa.BigInteger().with_variant(sa.Integer, "sqlite")
@@ -75,9 +78,9 @@ def engine_for(url: str) -> sa.Engine:
     """
     try:
         found = sa.make_url(url)
-    except SQLAlchemyError:
+    except (SQLAlchemyError, ValueError):  # ValueError: the port is no number
         raise ValueError("the address of a database, as SQLAlchemy writes it") from None
-    if found.get_backend_name() not in ("sqlite", "postgresql"):
+    if found.drivername not in DRIVERS:
         raise ValueError("sqlite:///… or postgresql+psycopg://…")
     if found.drivername == "postgresql":
         found = found.set(drivername="postgresql+psycopg")

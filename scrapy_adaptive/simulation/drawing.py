@@ -21,9 +21,9 @@ from scrapy_adaptive.report.page.words import LEGEND
 from . import plot
 
 if TYPE_CHECKING:
-    from .client import Timeline
+    from .crawl import Timeline
     from .readings import Readings
-    from .wire import Server
+    from .servers.base import Server
 
 PAGE = ".html"
 SUFFIXES = (*plot.SUFFIXES, PAGE)

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator, Mapping
 from itertools import count
 
-from .wire import Page
+from .servers.base import Page
 
 
 def pages(shares: Mapping[str, float], chance: random.Random) -> Iterator[Page]:

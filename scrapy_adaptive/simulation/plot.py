@@ -13,8 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .client import Timeline
-from .wire import Server
+from .crawl import Timeline
+from .servers.base import Server
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,10 +15,10 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .bans import BanServer
-from .client import Timeline
-from .rates import GRAIN, allowed
-from .wire import Server
+from .crawl import Timeline
+from .servers.bans import BanServer
+from .servers.base import Server
+from .servers.rates import GRAIN, allowed
 
 FIRST = 600.0
 """Seconds of the part of a crawl that counts as its first."""

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import NoReturn, cast
 
-from .faults import DeadPagesServer, NoisyServer
-from .limiter import Limiter
-from .models import MODELS, MOST, Model, Number, Order
 from .pages import pages
-from .rates import Rate, constant, stepped, vanishing, waving
-from .telling import LIES, Telling, TellingServer, truth
-from .wire import Page, Server
+from .servers.base import Page, Server
+from .servers.catalogue import MODELS, MOST, Model, Number, Order
+from .servers.faults import DeadPagesServer, NoisyServer
+from .servers.limiter import Limiter
+from .servers.rates import Rate, constant, stepped, vanishing, waving
+from .servers.telling import LIES, Telling, TellingServer, truth
 
 MODIFIERS = (
     ("step=FACTOR@SECONDS", "the limit becomes FACTOR times itself"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import resource
 import sqlite3
 import time
@@ -10,9 +13,11 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import pytest
 import scrapy
+from scrapy.extensions.feedexport import FileFeedStorage
 from scrapy.http import Response
 
 from scrapy_adaptive.frontier.poller import Ranking
@@ -82,6 +87,55 @@ def test_a_crawl_waits_for_room_on_a_full_disk(
     done = running.wait()
     assert done.log.count(TOLD) == 1
     assert "Traceback" not in done.log
+    assert missing(site, fed_items(tmp_path / "items.jl")) == set()
+
+
+class FullFile(io.FileIO):
+    """A file on a disk that is full while `FULL` is there."""
+
+    def write(self, data: Any, /) -> int:
+        if Path(os.fsdecode(self.name)).with_suffix(".full").exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(data) or 0
+
+
+class FullStorage(FileFeedStorage):
+    """Keeps a feed on such a disk."""
+
+    def open(self, spider: scrapy.Spider) -> IO[bytes]:
+        return io.BufferedWriter(FullFile(self.path, "ab"))
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_crawl_waits_for_room_for_its_items(
+    is_killed: bool, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """The feed's disk is full for a while: what it did not take comes again when there is room."""
+    site = Site(PAGES, HOSTS)
+    server = origin(site.answer, addresses=site.addresses)
+    given = settings(f"sqlite:///{tmp_path}/crawl.db", tmp_path) | {
+        "ITEM_PIPELINES": {},
+        "FEED_STORAGES": {"": FullStorage, "file": FullStorage},
+    }
+    arguments = {"pages": PAGES, "hosts": HOSTS, "port": server.port}
+    full = tmp_path / "items.full"
+    running = crawl.start(SurvivingSpider, given, arguments=arguments)
+    running.until(partial(has_hits, server, 60))
+    full.touch()
+    running.until(lambda: TOLD in running.log)
+    time.sleep(1.5)
+    full_hits = len(server.hits())
+    time.sleep(1.0)
+    assert len(server.hits()) - full_hits < PAGES / 4
+    if is_killed:
+        running.process.kill()
+        running.wait(check=False)
+    full.unlink()
+    if is_killed:
+        crawl(SurvivingSpider, given, arguments=arguments)
+    else:
+        running.wait()
+    assert running.log.count(TOLD) == 1
     assert missing(site, fed_items(tmp_path / "items.jl")) == set()
 
 

@@ -143,6 +143,33 @@ def test_a_paused_account_holds_up_nobody(crawl: Crawler, queue: str) -> None:
     assert len(done.urls) == 25
 
 
+def test_a_leaf_that_sleeps_costs_the_others_nothing(crawl: Crawler) -> None:
+    """Of three accounts of one host one sleeps; the other two have all that their rules let by."""
+    windows = Windows(10_000, 1.0)
+    rate, seconds = 5.0, 4.0
+    rules = [
+        {"uri": "/api/*", "identity": "account=*", "rate": rate},
+        {"uri": "/api/*", "identity": "account=carol", "interval": 3600.0},
+    ]
+    with Origin(windows) as site:
+        urls = requests(site, {"carol": 40, "alice": 60, "bob": 60})
+        settings = SETTINGS | {"CONCURRENT_REQUESTS": 4, "ADAPTIVE_RULES": rules}
+        running = crawl.start(UrlsSpider, settings, arguments={"urls": urls})
+        running.until(lambda: windows.hits)
+        time.sleep(seconds + 1.0)
+        running.interrupt()
+        running.wait(check=False)
+    since = windows.hits[0][0] + 1.0
+    counts = {
+        name: sum(name in path for at, path in windows.hits if since <= at < since + seconds)
+        for name in ("alice", "bob", "carol")
+    }
+    print(counts)
+    assert counts["carol"] <= 1
+    for name in ("alice", "bob"):
+        assert rate * seconds - 2 <= counts[name] <= rate * seconds + 1
+
+
 def test_a_window_that_is_known_is_never_met(crawl: Crawler) -> None:
     """Each account has its own count; all pages are there, and nobody was refused."""
     windows = Windows(5, 2.0)

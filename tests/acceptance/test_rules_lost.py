@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.test_rules import REFRESH, SETTINGS, Windows, address, insert, made, pages
+from tests.acceptance.test_rules import (
+    REFRESH,
+    SETTINGS,
+    Windows,
+    address,
+    insert,
+    made,
+    pages,
+    requests,
+)
 from tests.crawling import Crawler
 from tests.servers.origin import Origin
 from tests.servers.postgres import Postgres
@@ -45,6 +54,31 @@ def test_a_lost_database_opens_no_gate_and_stalls_nothing(crawl: Crawler) -> Non
     assert 0 < there <= 10.0 * AWAY + 2
     assert log.count("the last good rules hold") == 1
     assert log.count("is back after") == 1
+
+
+def test_a_database_that_can_be_read_only_is_named_once(crawl: Crawler, tmp_path: Path) -> None:
+    """Nothing leaves under a quota that cannot be counted there; what else there is goes on."""
+    windows = Windows(10_000, 1.0)
+    table = made(f"sqlite:///{tmp_path}/rules.db")
+    insert(table, id=1, uri="/api/*", max_hits=100, window_seconds=3600.0)
+    with table.engine.begin() as connection:
+        connection.exec_driver_sql("DROP TABLE adaptive_hits")
+    with Origin(windows) as site:
+        urls = [*requests(site, {"alice": 3}), *pages(site, 5)]
+        running = crawl.start(
+            UrlsSpider,
+            SETTINGS | {"ADAPTIVE_RULES_URL": address(table)},
+            arguments={"urls": urls},
+        )
+        running.until(lambda: "no such table: adaptive_hits" in running.log)
+        running.until(lambda: len(windows.hits) >= 5)
+        time.sleep(4 * REFRESH)
+        running.interrupt()
+        log = running.wait(check=False).log
+    table.engine.dispose()
+    assert {path for _, path in windows.hits} == {f"/page/{number}" for number in range(5)}
+    assert log.count("the last good rules hold") == 1
+    assert log.count("is back after") == 0
 
 
 SETTINGS_OF_NONE: dict[str, Any] = SETTINGS | {

@@ -26,7 +26,7 @@ from scrapy.http import Response
 from scrapy_adaptive.report.building import JournalError
 from scrapy_adaptive.report.crawl import Crawl as Model
 from scrapy_adaptive.report.reader import read_crawl
-from scrapy_adaptive.report.reasons import REASONS
+from scrapy_adaptive.report.reasons import reason as found_reason
 from scrapy_adaptive.report.why import why
 from tests.crawling import Crawler, RunningCrawl
 from tests.servers.origin import Answer, Origin, Visit, refusal, robots_txt
@@ -74,6 +74,24 @@ TEN = {
 
 QUICK = {**COMMON, "ADAPTIVE_TARGET_CONCURRENCY": 8}
 
+MORE_SITES = {
+    "127.2.2.4": "search",
+    "127.2.2.1": "robots",
+    "127.2.2.3": "rule s0 (by contract)",
+    "127.2.2.2": "verdict",
+}
+"""Another crawl, and what holds back each of its sites: first what does not last."""
+
+MORE = {
+    **COMMON,
+    "ADAPTIVE_START_DELAY": 6,
+    "ADAPTIVE_CLASSIFIER": "tests.acceptance.test_why.by_status",
+    "ADAPTIVE_RULES": [{"host": "127.2.2.3", "rate": 0.2, "name": "by contract"}],
+    "DOWNLOADER_MIDDLEWARES": {"tests.acceptance.test_why.SlowLook": 700},
+    "CONCURRENT_REQUESTS": 64,
+    "ROBOTSTXT_OBEY": True,
+}
+
 
 class TenSites:
     """Ten sites on one server."""
@@ -107,6 +125,27 @@ class TenSites:
             return refusal()
         self._served_at = visit.elapsed
         return Answer()
+
+
+def by_status(response: Response) -> None:
+    """A classifier that leaves the word to the status, and sees the body before."""
+
+
+class SlowLook:
+    """Takes its time with each refusal, before the classifier sees it."""
+
+    async def process_response(self, request: scrapy.Request, response: Response) -> Response:
+        if response.status == 429:
+            await asyncio.sleep(250.0)
+        return response
+
+
+def more(visit: Visit) -> Answer:
+    """What those sites answer."""
+    reason = MORE_SITES[visit.host.partition(":")[0]]
+    if visit.path == "/robots.txt":
+        return Answer(404, delay=250.0 if reason == "robots" else 0.0)
+    return refusal() if reason == "verdict" else Answer()
 
 
 class ChainSpider(scrapy.Spider):
@@ -151,6 +190,10 @@ OTHERS: Mapping[str, Mapping[str, Any]] = {
         "ITEM_PIPELINES": {"tests.acceptance.test_why.StuckPipeline": 300},
     },
     "crawler": QUICK,
+    "places": {**COMMON, "CONCURRENT_REQUESTS": 64},
+    "global-rate": {**QUICK, "ADAPTIVE_GLOBAL_RATE": 1},
+    "uplink": QUICK,
+    "shared": {**QUICK, "ADAPTIVE_GLOBAL_TRIP_SLOTS": 5},
 }
 """Crawls in which one thing holds every site back, and their settings."""
 
@@ -164,6 +207,12 @@ def other(reason: str, visit: Visit) -> Answer:
     """What the site of one of those crawls answers."""
     if reason == "breaker" and visit.host.startswith("127.2.1.1:") and visit.total > 4:
         return refusal()
+    if reason == "uplink" and visit.total > 30:
+        return Answer(drop=True)
+    if reason == "shared" and int(visit.elapsed * 2.0) * 2 < visit.total:
+        return refusal()
+    if reason == "places":  # one page after the other
+        return Answer(delay=0.5 * visit.in_flight**2)
     return Answer(delay={"total": 0.5, "empty": 0.5}.get(reason, 0.0), body="x" * 5000)
 
 
@@ -213,8 +262,9 @@ def crawls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Wa
 
     with ExitStack() as sites:
         begin("ten", sites.enter_context(Origin(TenSites(), addresses=list(SITES))), TEN)
+        begin("more", sites.enter_context(Origin(more, addresses=list(MORE_SITES))), MORE)
         for reason, settings in OTHERS.items():
-            addresses = [f"127.2.1.{n}" for n in range(1, 4)]
+            addresses = [f"127.2.1.{n}" for n in range(1, 9 if reason == "shared" else 4)]
             site = Origin(partial(other, reason), addresses=addresses)
             begin(reason, sites.enter_context(site), settings)
         yield started
@@ -222,6 +272,7 @@ def crawls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Wa
 
 
 CASES = [
+    *(pytest.param("more", site, reason, id=reason) for site, reason in MORE_SITES.items()),
     *(pytest.param("ten", site, reason, id=reason) for site, reason in SITES.items()),
     *(pytest.param(name, LAST.get(name, "127.2.1.1"), name, id=name) for name in OTHERS),
 ]
@@ -233,7 +284,7 @@ def test_journal_why_and_table_name_what_holds_a_site_back(
 ) -> None:
     """In the words of the one registry."""
     crawl = crawls[name]
-    title = REASONS[reason].title
+    title = found_reason(reason).title
     crawl.running.until(lambda: crawl.held_by(site) == reason)
     answer = why(crawl.model, site).splitlines()
     assert answer[0] == f"{site} is held back by: {title}."

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from scrapy_adaptive.adapters.settings import STATE_FILE as FILE
-from scrapy_adaptive.adapters.state_file import STALE_AFTER, StateFile
+from scrapy_adaptive.adapters.state_file import StateFile
 from scrapy_adaptive.core.headers.parse import Quota
-from scrapy_adaptive.core.types import Learned, Reason
+from scrapy_adaptive.core.slot_state import STALE_AFTER
+from scrapy_adaptive.core.state.reading import AFTER_DAMAGE
+from scrapy_adaptive.core.types import Reason
 from tests.core.virtual import Virtual
 
 MIDNIGHT = 1_700_000_000.0
@@ -22,7 +24,7 @@ LEARNED = (
     b'{"version": 2, "paused_until": {}, "learned": {"a": {"at": 1700000000.0, "rate": 5.0, '
     b'"refused_rate": 5.1, "concurrency": null, "price": 8.0, "silence": 12.0}}}'
 )
-"""What a crawl leaves behind that has held 5/s."""
+"""What a crawl of the version before leaves behind that has held 5/s."""
 
 DAMAGED = {
     "empty": b"",
@@ -31,7 +33,12 @@ DAMAGED = {
     "a list": b"[]",
     "null": b"null",
     "no version": b'{"paused_until": {}}',
-    "a later version": b'{"version": 3, "paused_until": {}, "learned": {}}',
+    "a later version": b'{"version": 4, "at": 1700000000.0, "slots": {}}',
+    "no slots": b'{"version": 3, "at": 1700000000.0}',
+    "no instant of its own": b'{"version": 3, "slots": {}}',
+    "a slot that is a number": b'{"version": 3, "at": 1700000000.0, "slots": {"a": 5}}',
+    "a pause below nothing": b'{"version": 3, "at": 1700000000.0, "slots": {"a": {"pause": -1}}}',
+    "numbers that are a list": b'{"version": 3, "at": 1.7e9, "slots": {"a": {"learned": []}}}',
     "a version of one and a half": b'{"version": 1.5, "paused_until": {}, "learned": {}}',
     "a version that is no whole number": b'{"version": 2.0, "paused_until": {}, "learned": {}}',
     "a switch for a version": b'{"version": true, "paused_until": {}, "learned": {}}',
@@ -121,12 +128,11 @@ def test_a_pause_is_saved_again_by_a_run_that_did_not_see_its_end(tmp_path: Path
     """At the same wall-clock instant."""
     crawl = paused(a=100.0)
     memory(tmp_path).save(crawl.governor, crawl.now)
-    before = json.loads((tmp_path / FILE).read_text())
     after = Virtual()
     again = memory(tmp_path, MIDNIGHT + 15)
     again.recall(after.governor, after.now)
     again.save(after.governor, after.now)
-    assert json.loads((tmp_path / FILE).read_text()) == before
+    assert recalled(tmp_path, MIDNIGHT + 20).held_until(Reason.PAUSED) == pytest.approx(80.0)
 
 
 def test_only_pauses_that_still_run_are_saved(tmp_path: Path) -> None:
@@ -135,15 +141,15 @@ def test_only_pauses_that_still_run_are_saved(tmp_path: Path) -> None:
     crawl.wait(6)
     crawl.fetch(key="c")
     memory(tmp_path).save(crawl.governor, crawl.now)
-    assert list(saved(tmp_path)) == ["b"]
+    assert [key for key, state in saved(tmp_path).items() if "pause" in state] == ["b"]
     crawl.wait(60)
     memory(tmp_path).save(crawl.governor, crawl.now)
-    assert saved(tmp_path) == {}
+    assert not any("pause" in state for state in saved(tmp_path).values())
 
 
 def saved(folder: Path) -> dict[str, Any]:
     """What the file holds."""
-    found: dict[str, Any] = json.loads((folder / FILE).read_text())["paused_until"]
+    found: dict[str, Any] = json.loads((folder / FILE).read_text())["slots"]
     return found
 
 
@@ -216,40 +222,83 @@ def test_without_a_job_nothing_is_remembered(
     assert not caplog.records
 
 
-FIVE = Learned(rate=5.0, refused_rate=5.1, price=8.0, silence=12.0)
+def rate(crawl: Virtual, key: str = "a") -> float:
+    """What the slot begins with."""
+    return crawl.slot(key).ceiling.rate
 
 
-def test_what_was_learned_is_the_next_crawls_first_guess(
+def test_what_the_version_before_had_learned_is_the_next_crawls_first_guess(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The rate, not the second that the slot would begin with; the log tells its age."""
     (tmp_path / FILE).write_bytes(LEARNED)
     with caplog.at_level(logging.INFO, "scrapy_adaptive"):
         after = recalled(tmp_path, MIDNIGHT + 7200)
-    assert after.governor.learned == {"a": FIVE}
-    assert after.slot("a").ceiling.rate == 5.0
-    assert after.slot("b").ceiling.rate != 5.0
+    assert rate(after) == 5.0
+    assert rate(after, "b") != 5.0
     assert [record.getMessage() for record in caplog.records] == [
         f"1 slots begin with what was learned up to 2 h ago ({tmp_path / FILE})"
     ]
 
 
 def test_a_guess_that_nobody_used_is_saved_again_and_gets_no_younger(tmp_path: Path) -> None:
-    """Its instant stays; one that was learned anew has the new one."""
+    """Six days later it is used; eight days later it is not, whoever has saved it meanwhile."""
     (tmp_path / FILE).write_bytes(LEARNED)
-    after = Virtual(ceiling="hold")
-    again = memory(tmp_path, MIDNIGHT + 100)
-    again.recall(after.governor, after.now)
-    again.save(after.governor, after.now)
-    assert json.loads((tmp_path / FILE).read_bytes()) == json.loads(LEARNED)
+    day = 86_400.0
+    again, between = memory(tmp_path, MIDNIGHT + 5 * day), Virtual()
+    again.recall(between.governor, between.now)
+    again.save(between.governor, between.now)
+    assert rate(recalled(tmp_path, MIDNIGHT + 6 * day)) == 5.0
+    assert rate(recalled(tmp_path, MIDNIGHT + 8 * day)) != 5.0
 
 
 def test_a_stale_guess_is_forgotten(tmp_path: Path) -> None:
-    """After a week; a clock that went back by more is no better."""
+    """After a week."""
     (tmp_path / FILE).write_bytes(LEARNED)
-    assert recalled(tmp_path, MIDNIGHT + STALE_AFTER - 1).governor.learned
-    assert not recalled(tmp_path, MIDNIGHT + STALE_AFTER + 1).governor.learned
-    assert not recalled(tmp_path, MIDNIGHT - STALE_AFTER - 1).governor.learned
+    assert rate(recalled(tmp_path, MIDNIGHT + STALE_AFTER - 1)) == 5.0
+    assert rate(recalled(tmp_path, MIDNIGHT + STALE_AFTER + 1)) != 5.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"version": 1, "paused_until": {{"a": {MIDNIGHT + 9e8}}}}}',
+        f'{{"version": 3, "at": {MIDNIGHT}, "slots": {{"a": {{"pause": 9e8, "asked": true}}}}}}',
+    ],
+    ids=["the first version", "this version"],
+)
+def test_a_pause_of_thirty_years_does_not_park_every_later_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str
+) -> None:
+    """No site may ask for so long: a day is left of it, and one warning says so."""
+    (tmp_path / FILE).write_text(text)
+    after = recalled(tmp_path, MIDNIGHT)
+    assert after.held_until(Reason.PARKED) == AFTER_DAMAGE
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    memory(tmp_path).save(after.governor, after.now)
+    assert recalled(tmp_path, MIDNIGHT + AFTER_DAMAGE + 1).hold() is None
+
+
+def test_what_is_wrong_with_one_slot_is_one_warning_and_the_others_are_read(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It names the first."""
+    slots = {"a": {"pause": "soon"}, "b": {"pause": 60.0}, "c": {"learned": 5}}
+    content = {"version": 3, "at": MIDNIGHT, "slots": slots}
+    (tmp_path / FILE).write_text(json.dumps(content))
+    after = recalled(tmp_path, MIDNIGHT)
+    assert after.held_until(Reason.PAUSED, "b") == 60.0
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "2 slots" in caplog.text
+    assert "a: its pause is 'soon'" in caplog.text
+
+
+def test_a_wall_clock_that_was_set_back_adds_nothing_to_a_pause(tmp_path: Path) -> None:
+    """As long as it was when the crawl closed, and no longer."""
+    crawl = paused(a=100.0)
+    memory(tmp_path).save(crawl.governor, crawl.now)
+    after = recalled(tmp_path, MIDNIGHT - 365 * 86_400.0)
+    assert after.held_until(Reason.PAUSED) == pytest.approx(100.0)
 
 
 def test_a_file_of_the_first_version_has_its_pauses(tmp_path: Path) -> None:
@@ -259,16 +308,13 @@ def test_a_file_of_the_first_version_has_its_pauses(tmp_path: Path) -> None:
 
 
 def test_a_site_that_was_never_refused_is_remembered_too(tmp_path: Path) -> None:
-    """By the rate that was reached: the next crawl need not begin with one a second."""
+    """By the rate that was reached, which another law begins with."""
     crawl = Virtual(ceiling="hold")
     for _ in range(200):
         crawl.wait_out("a")
         crawl.accept(crawl.send("a"), latency=0.01)
-    rate = crawl.slot("a").ceiling.rate
     memory(tmp_path).save(crawl.governor, crawl.now)
-    learned = recalled(tmp_path, MIDNIGHT + 1).governor.learned["a"]
-    assert learned.refused_rate == float("inf")
-    assert 1.0 < learned.rate <= rate
+    assert 1.0 < rate(recalled(tmp_path, MIDNIGHT + 1)) <= rate(crawl)
 
 
 @pytest.mark.parametrize("neighbour", ["crawl.tmp", "crawl.json.tmp", ".crawl.json.tmp"])
@@ -283,5 +329,5 @@ def test_what_lies_beside_the_file_is_left_alone(tmp_path: Path, neighbour: str)
         StateFile(path).save(crawl.governor, crawl.now)
     assert (tmp_path / neighbour).read_text() == "mine"
     assert sorted(each.name for each in tmp_path.iterdir()) == sorted(["crawl.json", neighbour])
-    assert json.loads(path.read_text())["version"] == 2
+    assert json.loads(path.read_text())["version"] == 3
     assert path.stat().st_mode & 0o777 == 0o640

@@ -20,7 +20,7 @@ from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.types import Answer, Hold, Outcome, Permit
-from scrapy_adaptive.simulation.wire import Page, Server
+from scrapy_adaptive.simulation.servers.base import Page, Server
 
 AUTO = Limits(target_concurrency=math.inf)
 

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.ceiling.base import SLOWEST
 from scrapy_adaptive.core.governor import Governor
-from scrapy_adaptive.core.slot import DRAIN, FORGET_AFTER, Slot
+from scrapy_adaptive.core.slot import DRAIN, Slot
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.types import Permit, Reason
 
@@ -43,6 +43,8 @@ class Seen:
 
     paused: bool = False
     """A refusal has arrived, and no probe has been accepted since."""
+    was_forgotten: bool = False
+    """It was forgotten while it was paused: what is left of that is silence, or the whole pause."""
     excusable: bool = False
     """A page was found to be broken or failing in this pause: its cut may have been taken back."""
     quiet_until: float = -math.inf
@@ -134,18 +136,21 @@ class Observer(RuleBasedStateMachine):
         assert 0.0 <= slot.pause.until < math.inf
 
     def check_forgotten(self, key: str) -> None:
-        """A forgotten slot had nothing out and nothing promised, and owed no delay and no pause.
+        """A forgotten slot had nothing out and nothing promised.
+
+        What it owed, a delay or a pause, it owes still: that is seen when it is sent to again.
 
         A step makes a slot before it lets time pass, so slots are forgotten as it begins.
         """
         seen, began_at = self.seen[key], self.looked_at
         assert not seen.promised
         assert not self.out_of(key)
-        if self.limits.burst == 1.0:
-            assert began_at >= seen.sent_at + seen.delay
-        if seen.paused and not self.shares_limit:
-            assert began_at >= seen.quiet_until + FORGET_AFTER
-        self.seen[key] = Seen(left_at=seen.left_at)
+        owed = seen.sent_at + seen.delay if self.limits.burst == 1.0 else -math.inf
+        self.seen[key] = Seen(
+            left_at=seen.left_at,
+            quiet_until=max(seen.quiet_until, owed) if began_at < owed else seen.quiet_until,
+            was_forgotten=seen.paused or seen.was_forgotten or began_at < owed,
+        )
 
     def check_kept(self, made: set[str]) -> None:
         """Beyond the most, only what must not be forgotten is left beside the slot just made.
@@ -155,7 +160,7 @@ class Observer(RuleBasedStateMachine):
         self.shares_limit |= self.governor.stopped_by(self.now) is Reason.CRAWL_WIDE
         if not self.shares_limit and made and len(self.governor) > self.max_slots:
             kept = [slot for slot in self.governor if slot.key not in made]
-            assert not any(slot.is_idle(self.looked_at) for slot in kept)
+            assert not any(slot.may_be_forgotten(self.looked_at) for slot in kept)
 
     def look(self) -> None:
         """Remember which slots there are, and their delays."""

@@ -14,10 +14,10 @@ import pytest
 
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.types import Hold, Reason
-from scrapy_adaptive.simulation.bucket import BucketServer
-from scrapy_adaptive.simulation.rates import constant
-from scrapy_adaptive.simulation.windows import WindowServer
-from scrapy_adaptive.simulation.wire import Server
+from scrapy_adaptive.simulation.servers.base import Server
+from scrapy_adaptive.simulation.servers.rates import constant
+from scrapy_adaptive.simulation.servers.token_bucket import BucketServer
+from scrapy_adaptive.simulation.servers.windows import WindowServer
 from tests.core.crowd import Crowd
 from tests.core.virtual import Virtual
 

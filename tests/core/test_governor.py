@@ -264,12 +264,20 @@ class TestForgetting:
         virtual.hold("c")
         assert [slot.key for slot in virtual.governor] == ["a", "c"]
 
-    def test_slots_that_are_paused_busy_or_promised_are_never_forgotten(self) -> None:
+    def test_slots_that_are_busy_or_promised_are_never_forgotten(self) -> None:
         virtual = Virtual(PACED, max_slots=1)
-        trip(virtual, "paused")
         virtual.send("busy")
         virtual.governor.reserve("promised", virtual.now)
         for number in range(50):
             virtual.hold(f"other-{number}")
-        assert {"paused", "busy", "promised"} <= {slot.key for slot in virtual.governor}
-        assert len(virtual.governor) == 4
+        assert {"busy", "promised"} <= {slot.key for slot in virtual.governor}
+        assert len(virtual.governor) == 3
+
+    def test_a_slot_that_is_paused_keeps_the_instant_that_ends_its_pause(self) -> None:
+        virtual = Virtual(PACED, max_slots=1)
+        trip(virtual, "paused")
+        until = virtual.held_until(Reason.PAUSED, "paused")
+        virtual.hold("other")
+        assert "paused" not in virtual.governor
+        assert virtual.held_until(Reason.PAUSED, "paused") == until
+        assert "paused" not in virtual.governor, "nor is it made to say so"

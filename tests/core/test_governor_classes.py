@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.types import (
     Answer,
     Decision,
     Event,
-    Learned,
     Outcome,
     Permit,
     Reason,
@@ -16,6 +19,17 @@ from scrapy_adaptive.core.types import (
 from tests.core.virtual import Virtual
 
 SEARCH = "a /search"
+HELD_1 = {
+    "learned": {
+        "rate": 1.0,
+        "refused_rate": None,
+        "concurrency": None,
+        "price": 0.0,
+        "silence": 0.0,
+    }
+}
+"""What an earlier crawl says of a slot that has held 1/s."""
+
 LIMITS = Limits(start_delay=0.1, target_concurrency=8.0, concurrency=4)
 
 
@@ -170,14 +184,14 @@ def test_a_request_overtaken_by_its_hosts_pain_is_not_used() -> None:
 def test_a_class_has_the_users_bounds_of_its_host() -> None:
     own = Limits(floor=2.0)
     crawl = Virtual(LIMITS, slot_limits={"a": own})
-    crawl.governor.recall({SEARCH: Learned(1.0)})
+    crawl.governor.begin(SEARCH, HELD_1, 0.0, crawl.now)
     assert crawl.slot(SEARCH).limits is own
     assert crawl.governor.limits_of("b") is LIMITS
 
 
 def test_families_are_not_forgotten_and_nothing_else_is_kept() -> None:
     crawl = Virtual(LIMITS, max_slots=2)
-    crawl.governor.recall({SEARCH: Learned(1.0)})
+    crawl.governor.begin(SEARCH, HELD_1, 0.0, crawl.now)
     crawl.fetch(key=SEARCH)
     crawl.wait(10_000.0)
     for key in "bcdef":
@@ -192,11 +206,11 @@ def test_what_was_learned_of_a_class_is_remembered_under_its_key() -> None:
     crawl = recovered(split())
     for _ in range(200):
         fetch(crawl, "/search")
-    learned = crawl.governor.learned
     again = Virtual(LIMITS, ceiling="hold")
-    again.governor.recall(learned)
+    for key, state in crawl.governor.states(crawl.now).items():
+        again.governor.begin(key, json.loads(json.dumps(state)), 3600.0, again.now)
     assert again.governor.kinds == {"a": {"/search": SEARCH}}
-    assert again.slot(SEARCH).ceiling.rate == learned[SEARCH].rate
+    assert again.slot(SEARCH).ceiling.rate == pytest.approx(crawl.slot(SEARCH).ceiling.rate)
 
 
 def test_a_host_and_its_classes_are_one_slot_for_the_global_breaker() -> None:

@@ -27,6 +27,9 @@ LATENCIES = st.none() | st.sampled_from([0.0, 0.05, 2.0, 300.0])
 TOLD = st.none() | st.none() | st.sampled_from([0.0, 0.5, 30.0, 86_400.0])
 PAGES = st.sampled_from(["x", "x", "y", "z", None])
 SECONDS = st.sampled_from([0.0, 0.01, 0.3, 2.0, 20.0, 4000.0])
+MICROSECOND = 2e-6
+"""Seconds by which an instant may come later where a slot was forgotten meanwhile."""
+
 THINKS = (Event.RECOVERED, Event.BROKEN, Event.LONE_FAILURE)
 """After these the law that holds a limit may go slower; the other one has cut before."""
 
@@ -74,12 +77,18 @@ class Crawl(Observer):
         delay = self.governor.slot(key, self.now).delay
         permit = self.governor.take(key, self.now)
         if isinstance(permit, Hold):
-            assert permit == hold
+            assert hold is not None
+            assert permit._replace(until=hold.until) == hold
+            assert permit.until == pytest.approx(hold.until, abs=MICROSECOND)
             assert permit.until > self.now
             return
         assert hold is None
         assert len(mine) < self.limits.concurrency
         assert not any(other.doubted for other in mine)
+        if seen.was_forgotten:
+            assert self.shares_limit or self.now >= seen.quiet_until
+            seen.paused = seen.excusable = permit.probe
+            seen.was_forgotten = False
         assert self.shares_limit or permit.probe == seen.paused
         if seen.paused and not self.shares_limit:
             assert self.is_drained(key)

@@ -139,11 +139,9 @@ class TestTrips:
         virtual = Virtual(PACED)
         virtual.refuse(virtual.send(), told=told)
         assert virtual.why_held() is Reason[reason]
-        assert [slot.key for slot in virtual.governor.parked(virtual.now)] == (
-            ["a"] if reason == "PARKED" else []
-        )
+        assert virtual.governor.parked(virtual.now) == ({"a": told} if reason == "PARKED" else {})
         virtual.fetch()
-        assert virtual.governor.parked(virtual.now) == []
+        assert not virtual.governor.parked(virtual.now)
 
     @pytest.mark.parametrize(("reset", "reason"), [(3600.0, "QUOTA"), (3601.0, "PARKED")])
     def test_so_is_a_quota_that_is_spent_for_longer(self, reset: float, reason: str) -> None:
@@ -151,25 +149,25 @@ class TestTrips:
         virtual = Virtual(PACED)
         virtual.accept(virtual.send(), quotas=(Quota(0, reset),))
         assert virtual.hold() == Hold(reset, Reason[reason])
-        assert [slot.silent_until for slot in virtual.governor.parked(virtual.now)] == (
-            [reset] if reason == "PARKED" else []
-        )
+        assert virtual.governor.parked(virtual.now) == ({"a": reset} if reason == "PARKED" else {})
         virtual.wait(reset - 1.0)
         assert virtual.hold() == Hold(reset, Reason[reason])
         virtual.wait(1.0)
-        assert virtual.governor.parked(virtual.now) == [], "whoever asked for it meanwhile"
+        assert not virtual.governor.parked(virtual.now), "whoever asked for it meanwhile"
         virtual.wait_out()
         virtual.fetch()
-        assert virtual.governor.parked(virtual.now) == []
+        assert not virtual.governor.parked(virtual.now)
 
-    def test_a_slot_whose_quota_is_spent_is_not_forgotten(self) -> None:
+    def test_a_slot_whose_quota_is_spent_is_silent_until_its_reset_once_forgotten(self) -> None:
         """Whatever its bucket has saved up."""
-        virtual = Virtual(Limits(start_delay=1.0, burst=5.0))
+        virtual = Virtual(Limits(start_delay=1.0, burst=5.0), max_slots=1)
         virtual.accept(virtual.send(), quotas=(Quota(0, 7200.0),))
+        virtual.hold("b")
+        assert "a" not in virtual.governor
         virtual.wait(7199.0)
-        assert not virtual.slot().is_idle(virtual.now)
+        assert virtual.hold() == Hold(7200.0, Reason.PARKED)
         virtual.wait(1.0)
-        assert virtual.slot().is_idle(virtual.now)
+        assert virtual.hold() is None
 
     def test_a_silence_that_nobody_asked_for_is_never_parked(self) -> None:
         """However long the ladder has become."""

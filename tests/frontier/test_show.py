@@ -51,7 +51,7 @@ def test_what_has_failed_is_visited_again(
     done = [Done(held.lease, v.id, error) for v, error in zip(held.visits, errors, strict=True)]
     frontier.turn(done, [], {})
     run(address, "retry", "--status", "5xx")
-    assert "1 visits are due now" in capsys.readouterr().out
+    assert "1 visit is due now" in capsys.readouterr().out
     assert frontier.counts().ready == 1
 
 

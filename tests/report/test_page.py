@@ -49,7 +49,7 @@ LIMIT = EventRecord(21.0, "limit", SITE, rate=10.0, refused_at=10.4)
         (
             served(60.0, 600, limit=10.0, refused_at=40.0),
             True,
-            f"{SITE} allows 10 pages/s at least, and less than 40/s; nothing lost",
+            f"{SITE} allows 10 pages/s or more, and refuses 40/s; nothing lost",
         ),
         (
             [*served(0.0, 0), *served(60.0, 30, by="latency", value=1.0)],

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from scrapy_adaptive.core.types import Outcome
+from scrapy_adaptive.simulation.servers.base import Page, Server
 from scrapy_adaptive.simulation.spec import read_spec
-from scrapy_adaptive.simulation.wire import Page, Server
 
 PAGE = Page(1, "page")
 

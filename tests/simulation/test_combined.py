@@ -7,24 +7,24 @@ import random
 import pytest
 
 from scrapy_adaptive.core.types import Outcome
-from scrapy_adaptive.simulation.bucket import BucketServer
-from scrapy_adaptive.simulation.combined import (
+from scrapy_adaptive.simulation.servers.base import Page
+from scrapy_adaptive.simulation.servers.combined import (
     ClassesServer,
     FailingServer,
     FirstVisitServer,
     NestedServer,
 )
-from scrapy_adaptive.simulation.occupancy import FreeServer
-from scrapy_adaptive.simulation.rates import constant
-from scrapy_adaptive.simulation.service import (
+from scrapy_adaptive.simulation.servers.occupancy import FreeServer
+from scrapy_adaptive.simulation.servers.rates import constant
+from scrapy_adaptive.simulation.servers.service import (
     SERVICES,
     PlacesServer,
     SlowServer,
     WorkersServer,
     service,
 )
-from scrapy_adaptive.simulation.windows import WindowServer
-from scrapy_adaptive.simulation.wire import Page
+from scrapy_adaptive.simulation.servers.token_bucket import BucketServer
+from scrapy_adaptive.simulation.servers.windows import WindowServer
 from tests.simulation.hits import PAGE, accepts
 
 YES, NO = True, False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_adaptive.simulation.client import Timeline
+from scrapy_adaptive.simulation.crawl import Timeline
 from scrapy_adaptive.simulation.readings import longest_pause, part, reached_at, read
 from tests.simulation.hits import accepts, paced, server_of
 

@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_adaptive.core.types import Outcome
-from scrapy_adaptive.simulation.bans import BanServer, WhileBanned
-from scrapy_adaptive.simulation.bucket import BucketServer, EndpointServer
-from scrapy_adaptive.simulation.occupancy import CapServer, FreeServer, QueueServer
-from scrapy_adaptive.simulation.rates import allowed, constant, stepped, vanishing, waving
-from scrapy_adaptive.simulation.windows import (
+from scrapy_adaptive.simulation.servers.bans import BanServer, WhileBanned
+from scrapy_adaptive.simulation.servers.base import Page
+from scrapy_adaptive.simulation.servers.occupancy import CapServer, FreeServer, QueueServer
+from scrapy_adaptive.simulation.servers.rates import allowed, constant, stepped, vanishing, waving
+from scrapy_adaptive.simulation.servers.token_bucket import BucketServer, EndpointServer
+from scrapy_adaptive.simulation.servers.windows import (
     CounterServer,
     LastHitServer,
     LogServer,
     WindowServer,
 )
-from scrapy_adaptive.simulation.wire import Page
 from tests.simulation.hits import PAGE, accepts, paced, server_of
 
 YES, NO = True, False

@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from scrapy_adaptive.simulation.models import MODELS
+from scrapy_adaptive.simulation.servers.catalogue import MODELS
 from scrapy_adaptive.simulation.spec import MODIFIERS, describe, read_spec
 
 GOOD = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.adapters.errors import SettingsError
+from scrapy_adaptive.adapters.errors import SettingsError, without_password
 from scrapy_adaptive.frontier.opening import open_frontier
 from scrapy_adaptive.frontier.poller import TIE, PollStrategy, Ranking
 from scrapy_adaptive.frontier.protocol import FrontierError, UnavailableError
@@ -43,6 +43,7 @@ def make_frontier(
         spider, given = crawler.spidercls.name, crawler.settings
         frontier = open_frontier(settings.frontier, spider, ranking, connector(given))
         follow(frontier, settings.frontier, spider, given)
+        state = frontier.load_spider()
     except (FrontierError, UnavailableError) as error:
         shown = without_password(settings.frontier)
         raise SettingsError("ADAPTIVE_FRONTIER", shown, str(error)) from None
@@ -53,14 +54,7 @@ def make_frontier(
         min_orders=settings.frontier_min_orders,
         min_hosts=settings.frontier_min_hosts,
     )
-    return FrontierCrawl(crawler, settings, traffic, engine, frontier, strategy)
-
-
-def without_password(address: str) -> str:
-    """The address, to be shown."""
-    scheme, mark, rest = address.partition("://")
-    user, at, place = rest.rpartition("@")
-    return f"{scheme}{mark}{user.partition(':')[0]}{at}{place}" if at else address
+    return FrontierCrawl(crawler, settings, traffic, engine, frontier, strategy, state)
 
 
 def _refuse_two_truths(crawler: Crawler, settings: AdaptiveSettings) -> None:

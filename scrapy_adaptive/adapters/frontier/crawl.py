@@ -18,6 +18,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
@@ -27,6 +28,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from scrapy_adaptive.adapters.scrapy_internals import abort_connections, watch_for_waking
+from scrapy_adaptive.frontier.protocol import UnavailableError
 from scrapy_adaptive.report import units
 
 from . import states
@@ -83,6 +85,7 @@ class FrontierCrawl(Owner):
         engine: Scrapy's private parts.
         frontier: where its visits are.
         strategy: when to ask for how much.
+        state: the spider's own, as its last run has left it.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class FrontierCrawl(Owner):
         engine: Engine,
         frontier: Frontier,
         strategy: PollStrategy,
+        state: str | None,
     ) -> None:
         assert crawler.stats is not None
         self._crawler = crawler
@@ -113,9 +117,9 @@ class FrontierCrawl(Owner):
         """The slots that each host's requests went through."""
         self._logins = 0
         """Start requests that pass by the table, and are not done."""
-        self._state: str | None = None
+        self._state = state
         self._flushed: list[Deferred[None]] = []
-        self._has_failed = False
+        self._has_failed = self._is_told = False
         self._looked_at = -math.inf
         connect = crawler.signals.connect
         connect(self._on_opened, signal=signals.spider_opened)
@@ -153,7 +157,6 @@ class FrontierCrawl(Owner):
     def _begin_state(self) -> None:
         """The spider's own state, as its last run has left it."""
         spider = self._crawler.spider
-        self._state = self._frontier.load_spider()
         assert spider is not None
         try:
             kept = json.loads(self._state or "{}")
@@ -242,7 +245,8 @@ class FrontierCrawl(Owner):
             return
 
         def call() -> None:
-            self._feeds.sync()
+            with suppress(UnavailableError):  # what is done was synced before it was written down
+                self._feeds.sync()
             if states and self.rights.are_alive:
                 self._frontier.beat(states)
             if self._state is not None:
@@ -314,10 +318,10 @@ class FrontierCrawl(Owner):
     def _parked_for(self, host: str, now: float) -> float:
         """Seconds for which all slots of a host are parked; 0 where one is not."""
         governor = self._traffic.governor
-        slots = [slot for slot in self._slots.get(host, ()) if slot in governor]
-        if not slots or not all(governor.is_parked(slot, now) for slot in slots):
+        known = [slot for slot in self._slots.get(host, ()) if governor.knows(slot, now)]
+        if not known or not all(governor.is_parked(slot, now) for slot in known):
             return 0.0
-        return max(0.0, min(governor.slot(slot, now).silent_until for slot in slots) - now)
+        return max(0.0, min(governor.silent_until(slot, now) for slot in known) - now)
 
     def _leave(self, host: str) -> None:
         """Nothing more is sent to this host."""
@@ -390,6 +394,10 @@ class FrontierCrawl(Owner):
     def on_opened(self, begins: bool) -> None:
         if begins:
             self._stats.set_value("adaptive/frontier/begins", 1)
+        if not self._is_told:
+            self._is_told = True
+            how = "begins with its start requests" if begins else "goes on where it was left"
+            logger.info("the crawl %s (ADAPTIVE_FRONTIER)", how)
 
     def on_held(self, held: Held) -> None:
         if held.is_new:

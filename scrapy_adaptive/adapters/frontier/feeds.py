@@ -3,12 +3,14 @@
 Laws
 ----
 * A feed of lines on a local disk, to which is appended, is flushed and synced before each turn.
+* What a full disk does not take, its visits bring again when there is room.
 * A last line that a crash has torn is ended, so that the next item has a line of its own.
 * Of other feeds a crash may lose items, and one line says so.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from contextlib import suppress
@@ -18,14 +20,22 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from scrapy_adaptive.adapters.scrapy_internals import feeds_of
+from scrapy_adaptive.frontier.protocol import UnavailableError
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger("scrapy_adaptive")
 
+_NO_DISK = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EPIPE})
+"""A pipe or a terminal: nothing of it can be synced, or nobody reads it any more."""
+
 LINES = frozenset({"jsonlines", "jsonl", "jl"})
 """Formats of which a file may be cut anywhere, and be added to."""
+
+
+class UnstoredError(UnavailableError):
+    """Items could not be stored: whatever was done since they last were is to be done again."""
 
 
 class Feeds:
@@ -67,14 +77,23 @@ class Feeds:
         self._has_items = True
 
     def sync(self) -> None:
-        """What the feeds hold goes to the disk; in the courier's thread."""
+        """What the feeds hold goes to the disk; in the courier's thread.
+
+        Raises:
+            UnstoredError: the disk does not take it: what gave it is not done.
+        """
         if not self._has_items:
             return
         self._has_items = False
         for feed in feeds_of(self._crawler):
-            with suppress(OSError, ValueError, AttributeError):  # closed, or not of a disk
-                feed.file.flush()
-                os.fsync(feed.file.fileno())
+            try:
+                with suppress(ValueError, AttributeError):  # closed, or not begun
+                    feed.file.flush()
+                    os.fsync(feed.file.fileno())
+            except OSError as error:
+                if error.errno not in _NO_DISK:
+                    self._has_items = True
+                    raise UnstoredError(f"the feed {feed.uri}: {error}") from error
 
 
 def _end_line(path: Path) -> None:

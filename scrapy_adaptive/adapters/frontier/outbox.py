@@ -66,6 +66,16 @@ class Outbox:
         self._done, self._new = [], []
         return self._under_way
 
+    @property
+    def is_unsure(self) -> bool:
+        """Whether a turn that brought visits has failed, or is under way."""
+        return bool(self._under_way[0])
+
+    def forget_done(self) -> None:
+        """What is done has to be done again; links stay."""
+        self._done = []
+        self._under_way = ([], self._under_way[1])
+
     def confirm(self) -> None:
         """The turn has happened."""
         self._under_way = ([], [])

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_adaptive.frontier.protocol import Beat, SessionLostError, Turn, UnavailableError
 
+from .feeds import UnstoredError
+
 if TYPE_CHECKING:
     from scrapy_adaptive.frontier.poller import PollStrategy
     from scrapy_adaptive.frontier.protocol import Frontier, Given, Held, Lease, Leased, State
@@ -167,7 +169,7 @@ class Session:
         self.releases: deque[Release] = deque()
         self._generation: int | None = None
         self._swaps = False
-        self._unsettled = False
+        self._unsettled = self._has_unstored = False
         self._is_hungry = False
         self._beat_at = self._polled_at = self._flushed_at = -math.inf
         self._asked_at: dict[str, float] = {}
@@ -192,7 +194,9 @@ class Session:
             self._open(now)
         elif now >= self._beat_at + self._ttl / 3:
             self._beat(now)
-        elif self._unsettled:
+        elif self._has_unstored:
+            self._store()
+        elif self._unsettled and not self._outbox.is_unsure:
             self._settle()
         elif self.releases:
             self._release()
@@ -229,7 +233,7 @@ class Session:
         self._courier.send(call, answered)
 
     def _on_success(self) -> None:
-        if self._is_told:
+        if self._is_told and not self._has_unstored:
             self._is_told = False
             logger.info("the frontier answers again: the crawl goes on")
 
@@ -237,6 +241,7 @@ class Session:
         if isinstance(error, SessionLostError):
             self._on_lost()
         elif isinstance(error, UnavailableError):
+            self._has_unstored = self._has_unstored or isinstance(error, UnstoredError)
             self._not_before = self._clock() + AGAIN
             self._unsettled = self._unsettled or gives
             if not self._is_told:
@@ -297,6 +302,17 @@ class Session:
             self.is_dry = False
 
         self._send(lambda: self._frontier.settle(held), settled, gives=False)
+
+    def _store(self) -> None:
+        """Have items stored that could not be: what is done meanwhile may have lost some."""
+
+        def stored(_: None) -> None:
+            self._has_unstored = False
+            self._on_success()
+            self._outbox.forget_done()
+            self._unsettled = True
+
+        self._send(self._before_turn, stored, gives=False)
 
     def _release(self) -> None:
         some = list(islice(self.releases, MOST_RELEASED))

@@ -15,6 +15,7 @@ Laws
 
 from __future__ import annotations
 
+from scrapy_adaptive.core.state.fields import Seconds
 from scrapy_adaptive.core.types import Recovery
 
 BREATH = 0.25
@@ -51,6 +52,15 @@ class Silence:
         "_tries",
         "worked",
     )
+
+    worked: Seconds
+    _last: Seconds
+    _tries: int
+    _excused: bool
+    _failed_debts: int
+    _owed: bool
+    _is_doubled: bool
+    _is_told: bool
 
     def __init__(self) -> None:
         self.worked = 0.0
@@ -140,3 +150,7 @@ class Silence:
             self._failed_debts = 0
         self._tries = 0
         return recovery
+
+
+NO_SILENCE = Silence()
+"""What a slot has that was never refused; it is shared, and nothing is told to it."""

@@ -11,8 +11,6 @@ Laws
 
 from __future__ import annotations
 
-from collections import deque
-
 FAILURES = 5
 """Failures among the last `HISTORY` answers that are congestion."""
 
@@ -28,17 +26,28 @@ failed. A server that is started anew is often back by then; a dead one holds no
 longer."""
 
 
+_ALL = 2**HISTORY - 1
+_IN_A_ROW = 2**FAILURES_IN_A_ROW - 1
+
+
 class Failures:
     """The latest answers of one slot: failed or not."""
 
     __slots__ = ("_failed_tests", "_is_silent", "_recent", "is_gone", "is_serving")
+
+    is_serving: bool
+    is_gone: bool
+    _recent: int
+    _is_silent: bool
+    _failed_tests: int
 
     def __init__(self) -> None:
         self.is_serving = False
         """Whether it ever served a request."""
         self.is_gone = False
         """Whether it failed every test of a pause, and has served nothing since."""
-        self._recent: deque[bool] = deque(maxlen=HISTORY)
+        self._recent = 0
+        """The latest answers, one bit each, the last of them lowest: whether it failed."""
         self._is_silent = False
         """Whether nothing came back for the last request."""
         self._failed_tests = 0
@@ -51,13 +60,12 @@ class Failures:
     @property
     def are_congestion(self) -> bool:
         """Whether so many failed that a host that was serving is in trouble."""
-        recent = list(self._recent)
-        in_a_row = len(recent) >= FAILURES_IN_A_ROW and all(recent[-FAILURES_IN_A_ROW:])
-        return self.is_serving and (in_a_row or sum(recent) >= FAILURES)
+        in_a_row = self._recent & _IN_A_ROW == _IN_A_ROW
+        return self.is_serving and (in_a_row or self._recent.bit_count() >= FAILURES)
 
     def on_accepted(self) -> None:
         """The site served a request."""
-        self._recent.append(False)
+        self._recent = self._recent << 1 & _ALL
         self.is_serving = True
         self.on_answered()
 
@@ -75,7 +83,7 @@ class Failures:
         """
         self._is_silent = silent
         if counts:
-            self._recent.append(True)
+            self._recent = (self._recent << 1 | 1) & _ALL
 
     def on_test_failed(self) -> bool:
         """A test request of a pause failed; returns whether the host is gone."""
@@ -87,5 +95,5 @@ class Failures:
 
     def forgive(self) -> None:
         """The failures of late were the crawler's own line's."""
-        self._recent.clear()
+        self._recent = 0
         self.on_answered()

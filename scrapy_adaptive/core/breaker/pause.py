@@ -8,6 +8,8 @@ Laws
 
 from __future__ import annotations
 
+from scrapy_adaptive.core.state.fields import LONG_AGO, Instant
+
 from .breaker import TABLE, Phase, Signal
 
 NEVER = float("inf")
@@ -31,15 +33,21 @@ class Pause:
         "until",
     )
 
+    phase: Phase
+    until: Instant
+    last_refused_at: Instant
+    _parked_until: Instant
+    _told_until: Instant
+
     def __init__(self, most: float) -> None:
         self.phase = Phase.CLOSED
         self.until = 0.0
         """The end of the silence."""
-        self.last_refused_at = -NEVER
+        self.last_refused_at = LONG_AGO
         """The instant of the latest pain."""
         self._most = most
-        self._parked_until = -NEVER
-        self._told_until = -NEVER
+        self._parked_until = LONG_AGO
+        self._told_until = LONG_AGO
         """The instant up to which the site itself asked for silence."""
         self._began_at = 0.0
         self._before = 0.0
@@ -56,6 +64,16 @@ class Pause:
         if told is not None and told > self._most:
             self._parked_until = self.until
         self.signal(Signal.REFUSAL)
+
+    def begin_here(self, now: float) -> None:
+        """The pause was begun elsewhere: its time counts from here, and so does its length."""
+        self._began_at = now
+        if self._parked_until <= now + self._most:
+            self._parked_until = LONG_AGO
+
+    def park(self) -> None:
+        """The site had asked for more than the user allows; what is left of it may be less."""
+        self._parked_until = self.until
 
     def shorten(self, until: float) -> None:
         """Be silent no longer than until then, or as the site itself asked."""

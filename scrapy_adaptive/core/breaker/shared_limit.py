@@ -125,6 +125,8 @@ class SharedLimit:
                 self._is_over |= slot is self._slot
         elif slot.accepted_count <= YOUNG:
             self._sent.setdefault(key, []).append(permit.sent_at)
+            if len(self._sent) > MOST:
+                del self._sent[next(iter(self._sent))]
         else:
             self._sent.pop(key, None)
         if self._slot is not None:

@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.ceiling.hold.account import Account
+from scrapy_adaptive.core.state.fields import Amount, Rate
 from scrapy_adaptive.core.types import Learned
 
 from .base import GAPS, SLOWEST
@@ -43,6 +44,11 @@ class Aimd:
     """
 
     __slots__ = ("_account", "_backoff_ratio", "_pardon", "_step", "rate")
+
+    rate: Rate
+    _step: Amount
+    _account: Account
+    _pardon: tuple[Rate, Amount]
 
     concurrency = math.inf
     """AIMD of the rate knows no other limit."""

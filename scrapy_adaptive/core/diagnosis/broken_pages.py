@@ -15,8 +15,9 @@ Laws
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
+from scrapy_adaptive.core.state.fields import Latest, Mark
 from scrapy_adaptive.core.types import Page
 
 V = TypeVar("V")
@@ -26,6 +27,18 @@ STUCK_PROBES = 3
 
 MOST_PAGES = 256
 """Most pages remembered per slot and kind."""
+
+
+MOST_CARRIED = 4
+"""Most of them that travel with the slot's state."""
+
+Carried: TypeAlias = Annotated[dict[Page, V], Latest(MOST_CARRIED), Mark.SPARE]
+"""Pages, of which a few travel."""
+
+
+_NO_PAGES: dict[Page, None] = {}
+_NO_FAILURES: dict[Page, int] = {}
+"""What most slots have."""
 
 
 class Suspects:
@@ -42,15 +55,22 @@ class Suspects:
         "_stuck",
     )
 
+    _accepted_count: int
+    _failed: Carried[int]
+    _refused: Carried[None]
+    _broken: Carried[None]
+    _doubted: Carried[None]
+    _sole: Annotated[Page | None, Mark.SPARE]
+    _crowded: bool
+    _stuck: int
+
     def __init__(self) -> None:
         self._accepted_count = 0
-        self._failed: dict[Page, int] = {}
+        self._failed = _NO_FAILURES
         """Page to the acceptances of its host before it failed first."""
-        self._refused: dict[Page, None] = {}
-        self._broken: dict[Page, None] = {}
-        self._doubted: dict[Page, None] = {}
+        self._refused = self._broken = self._doubted = _NO_PAGES
         """Those that were broken before the present epoch."""
-        self._sole: Page | None = None
+        self._sole = None
         self._crowded = False
         self._stuck = 0
 
@@ -81,8 +101,8 @@ class Suspects:
     def on_epoch(self) -> None:
         """A congestion epoch begins: no page is broken for certain any more."""
         for page in self._broken:
-            _remember(self._refused, page, None)
-        self._doubted, self._broken = self._broken, {}
+            self._refused = _with(self._refused, page, None)
+        self._doubted, self._broken = self._broken, _NO_PAGES
         self._sole = None
         self._crowded = False
 
@@ -92,8 +112,8 @@ class Suspects:
         What was known to be broken before it still is.
         """
         for page in self._doubted:
-            _remember(self._broken, page, None)
-        self._doubted = {}
+            self._broken = _with(self._broken, page, None)
+        self._doubted = _NO_PAGES
         self._sole = None
         self._crowded = False
 
@@ -107,7 +127,7 @@ class Suspects:
             self._stuck = self._stuck + 1 if page in self._refused else 0
         if (recheck and page == self.sole) or self._stuck >= STUCK_PROBES:
             self._refused.pop(page, None)
-            _remember(self._broken, page, None)
+            self._broken = _with(self._broken, page, None)
             return True
         return False
 
@@ -116,20 +136,27 @@ class Suspects:
         if page is None:
             return False
         if page not in self._failed:
-            _remember(self._failed, page, self._accepted_count)
+            self._failed = _with(self._failed, page, self._accepted_count)
         return self._failed[page] < self._accepted_count
 
     def on_refused(self, page: Page | None) -> None:
         """Remember a refusal that counted as pain in the present epoch."""
         if page is None:
             return
-        _remember(self._refused, page, None)
+        self._refused = _with(self._refused, page, None)
         self._crowded |= self._sole not in (None, page)
         self._sole = page
 
 
-def _remember(pages: dict[Page, V], page: Page, value: V) -> None:
+def _with(pages: dict[Page, V], page: Page, value: V) -> dict[Page, V]:
+    """These pages and one more; the empty ones are shared, so others are made of them."""
+    pages = pages or {}
     pages.pop(page, None)
     pages[page] = value
     if len(pages) > MOST_PAGES:
         del pages[next(iter(pages))]
+    return pages
+
+
+NO_SUSPECTS = Suspects()
+"""What a slot has of which nothing was refused or failed; it is shared, and told nothing."""

@@ -16,6 +16,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Annotated
+
+from scrapy_adaptive.core.state.fields import Amount, Latest, Mark
 
 BLIND = 0.0001
 """Chance of calling a limit of the host one of a class: one in ten thousand."""
@@ -75,6 +78,10 @@ class Classes:
     """The evidence of one slot: which classes are served, and which are refused."""
 
     __slots__ = ("_evidence", "_served", "_total")
+
+    _served: Annotated[dict[str, Amount], Latest(MOST), Mark.SPARE]
+    _total: Amount
+    _evidence: Annotated[dict[str, Amount], Latest(MOST), Mark.SPARE]
 
     def __init__(self) -> None:
         self._served: dict[str, float] = {}

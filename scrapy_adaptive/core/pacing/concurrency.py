@@ -15,7 +15,8 @@ Formula, 1961.
 from __future__ import annotations
 
 import math
-from collections import deque
+
+from scrapy_adaptive.core.state.fields import LONG_AGO, Amount, Instant, Seconds
 
 SLOW = 1.5
 """Latency, as a multiple of the base, above which a queue is suspected."""
@@ -49,16 +50,34 @@ class Slowness:
     """
 
     __slots__ = (
-        "_answers",
+        "_answered",
+        "_answered_at",
+        "_answered_before",
+        "_before_at",
         "_count",
         "_deviation",
         "_is_growing",
         "_set_at",
+        "_since",
         "_slow",
         "base",
         "limit",
         "mean",
     )
+
+    limit: Amount
+    mean: Seconds
+    base: Amount
+    _is_growing: bool
+    _deviation: Seconds
+    _count: int
+    _set_at: Instant
+    _slow: Seconds
+    _answered_before: int
+    _answered: int
+    _before_at: Instant
+    _since: Instant
+    _answered_at: Instant
 
     def __init__(self, starts_at: float = math.inf) -> None:
         self.limit = starts_at
@@ -67,14 +86,17 @@ class Slowness:
         self._is_growing = starts_at < math.inf
         self._deviation = 0.0
         self._count = 0
-        self._set_at = -math.inf
+        self._set_at = LONG_AGO
         self._slow = 0.0
         """The mean latency that made the limit, until it is known whether it was a queue."""
-        self._answers: deque[float] = deque(maxlen=2 * ROUND)
+        self._answered = self._answered_before = 0
+        """Answers of the present round, and of the one before."""
+        self._since = self._before_at = self._answered_at = LONG_AGO
+        """When these began, and when the last answer came."""
 
     def on_latency(self, now: float, sent_at: float, seconds: float, level: int) -> None:
         """A request sent as the `level`-th in flight was answered after so many seconds."""
-        self._answers.append(now)
+        self._on_answered(now)
         if sent_at < self._set_at:
             return
         self._count += 1
@@ -107,11 +129,22 @@ class Slowness:
             elif queued < FEWEST:
                 self._set(now, self.limit + 1.0)
 
+    def _on_answered(self, now: float) -> None:
+        """Count it: answers are looked at in rounds, of which the last two are remembered."""
+        if self._answered_at == LONG_AGO:
+            self._since = self._before_at = self._answered_at = now
+            return
+        if self._answered >= ROUND:
+            self._answered_before, self._answered = self._answered, 0
+            self._before_at, self._since = self._since, self._answered_at
+        self._answered += 1
+        self._answered_at = now
+
     @property
     def _rate(self) -> float:
         """Answers a second, of the latest ones."""
-        span = self._answers[-1] - self._answers[0]
-        return (len(self._answers) - 1) / span if span > 0.0 else math.inf
+        span = self._answered_at - self._before_at
+        return (self._answered_before + self._answered) / span if span > 0.0 else math.inf
 
     def _set(self, now: float, limit: float) -> None:
         self.limit = max(1.0, limit)

@@ -14,13 +14,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.breaker.pause import NEVER
+from scrapy_adaptive.core.state.fields import LONG_AGO, Seconds
 
 from . import latency
-from .quota import Quotas
+from .quota import NO_QUOTAS, Quotas
 from .token_bucket import JITTER_RATIO, TokenBucket
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scrapy_adaptive.core.ceiling.base import Ceiling
+    from scrapy_adaptive.core.headers.parse import Quota
     from scrapy_adaptive.core.slot_config import Limits
 
 ON_TIME = 0.5
@@ -52,6 +56,12 @@ class Pace:
         "quotas",
     )
 
+    latency_delay: Seconds
+    crawl_delay: Seconds
+    is_dead: bool
+    quotas: Quotas
+    _bucket: TokenBucket
+
     def __init__(self, limits: Limits, ceiling: Ceiling, now: float) -> None:
         self.latency_delay = max(limits.floor, limits.start_delay)
         """Seconds between sends that AutoThrottle's law asks for."""
@@ -59,12 +69,12 @@ class Pace:
         """Seconds between sends that the site's robots.txt asks for."""
         self.is_dead = False
         """Whether the host does not answer: there is nobody to be polite to."""
-        self.quotas = Quotas()
+        self.quotas = NO_QUOTAS
         self._limits = limits
         self._floor = limits.floor
         self._ceiling = ceiling
         self._bucket = TokenBucket(limits.burst, now)
-        self._promised_at = -NEVER
+        self._promised_at = LONG_AGO
         self._scatter = 1.0
         """Length of the present gap, as a share of the user's own delay."""
 
@@ -184,9 +194,21 @@ class Pace:
             may_lower=may_lower or is_strange,
         )
 
+    def on_quotas(self, now: float, quotas: Sequence[Quota], sent_since: int) -> None:
+        """A response told its quotas; `sent_since` requests had left after its own."""
+        if self.quotas is NO_QUOTAS:
+            self.quotas = Quotas()
+        self.quotas.on_told(now, quotas, sent_since)
+
     def on_accepted(self) -> None:
         """One more was accepted: the bucket grows back."""
         self._bucket.on_accepted()
+
+    def begin_here(self, ceiling: Ceiling) -> None:
+        """What was kept of it was read: here the user may allow other delays."""
+        self._ceiling = ceiling
+        self.latency_delay = min(self.latency_delay, self._limits.max_delay)
+        self._bucket.begin_here()
 
     def take_up(self, ceiling: Ceiling) -> None:
         """Another ceiling holds from here."""

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from scrapy_adaptive.core.state.fields import Instant, Seconds
+
 if TYPE_CHECKING:
     from scrapy_adaptive.core.headers.parse import Quota
 
@@ -30,6 +32,11 @@ class Quotas:
     """What one slot may send until the next reset. Instants in monotonic seconds."""
 
     __slots__ = ("_left", "delay", "until", "wait")
+
+    until: Instant
+    wait: Seconds
+    delay: Seconds
+    _left: int
 
     def __init__(self) -> None:
         self.until = 0.0
@@ -77,3 +84,7 @@ class Quotas:
         """Forget a quota whose reset has come."""
         if 0.0 < self.until <= now:
             self.until, self.delay, self._left = 0.0, 0.0, 0
+
+
+NO_QUOTAS = Quotas()
+"""What a slot has whose site has told none; it is shared, and nothing is told to it."""

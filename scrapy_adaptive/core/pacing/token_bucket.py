@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import math
 
+from scrapy_adaptive.core.state.fields import Amount, Instant
+
 CAPACITY_GROWTH = 0.1
 """Tokens of capacity that one accepted request gives back after pain: ten for one token."""
 
@@ -32,6 +34,11 @@ class TokenBucket:
     """
 
     __slots__ = ("_stretch", "_tokens", "_updated_at", "burst", "capacity")
+
+    capacity: Amount
+    _tokens: Amount
+    _updated_at: Instant
+    _stretch: Amount
 
     def __init__(self, burst: float, now: float) -> None:
         self.burst = burst
@@ -78,6 +85,11 @@ class TokenBucket:
         self._tokens = 0.0
         self._updated_at = now
         return lost
+
+    def begin_here(self) -> None:
+        """What was kept of it was read: no more may be saved up than here."""
+        self.capacity = max(1.0, min(self.capacity, self.burst))
+        self._tokens = min(self._tokens, self.capacity)
 
     def on_accepted(self) -> None:
         """One more accepted request: the capacity grows back towards `burst`."""

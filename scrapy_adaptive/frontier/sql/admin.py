@@ -104,7 +104,9 @@ class Admin:
         with self._database.transaction() as connection:
             number = self._frontier.hosts.number(connection, host)
             of_host = VISIT.update().where(
-                VISIT.c.spider_id == self._spider, VISIT.c.host_id == number
+                VISIT.c.spider_id == self._spider,
+                VISIT.c.host_id == number,
+                (VISIT.c.state != ASLEEP) | VISIT.c.due.is_not(None),
             )
             changed = connection.execute(of_host.values(priority=priority)).rowcount
             self._frontier.touch(connection, {number})

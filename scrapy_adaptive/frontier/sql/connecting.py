@@ -30,6 +30,9 @@ PATIENCE = 10
 CHECKPOINT = 20_000
 """Pages of SQLite's log between two checkpoints: they cost most of a commit."""
 
+DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql", "postgresql+psycopg")
+"""What an address may begin with."""
+
 CLOCK = text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)")
 
 
@@ -47,8 +50,10 @@ class Database:
     def __init__(self, address: str, clock: Callable[[], float] | None = None) -> None:
         try:
             url = make_url(address)
-        except ArgumentError:
+        except (ArgumentError, ValueError):  # ValueError: the port is no number
             raise FrontierError("it is no address of a database") from None
+        if url.drivername not in DRIVERS:
+            raise FrontierError(f"allowed is one of {', '.join(DRIVERS)}, not {url.drivername}")
         self.address = url.render_as_string(hide_password=True)
         self.is_sqlite = url.get_backend_name() == "sqlite"
         self.path = Path(url.database or "") if self.is_sqlite else None
@@ -59,6 +64,8 @@ class Database:
     def _sqlite(self, url: URL) -> Engine:
         if not url.database or url.database == ":memory:":
             raise FrontierError("allowed is the path of a file: what is in memory survives nothing")
+        if url.query:
+            raise FrontierError("allowed is the path of a file, without options")
         folder = Path(url.database).absolute().parent
         if not folder.is_dir():
             raise FrontierError(f"there is no folder {folder}")

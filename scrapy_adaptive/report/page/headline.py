@@ -108,7 +108,7 @@ def _one(site: Site, crawl: Crawl) -> str:
         return f"{site.name} is paused for another {left}"
     if site.limit and site.refused_at and not site.is_sure:
         refused = units.rate(site.refused_at)
-        return f"{site.name} allows {pages_rate(site.limit)} at least, and less than {refused}"
+        return f"{site.name} allows {pages_rate(site.limit)} or more, and refuses {refused}"
     if site.limit:
         since = held_since(site)
         held = "" if since is None else f"; held since {clock(since)}"

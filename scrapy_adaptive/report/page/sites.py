@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.report import events, units
-from scrapy_adaptive.report.reasons import Unit, reason
+from scrapy_adaptive.report.reasons import Unit, Whose, reason
 
 from .curves import asked
 
@@ -78,6 +78,8 @@ def held_by(site: Site, crawl: Crawl) -> str:
     found, value = reason(key), site.values.get(key, 0.0)
     if found.unit is Unit.NONE or not value:
         return found.title
+    if found.unit is Unit.RATE and found.whose is Whose.SITE:  # not the limit, but what is tried
+        return f"{found.title}: now up to {found.amount(value)}"
     at_once = " at once" if found.unit is Unit.REQUESTS else ""
     return f"{found.title}: {found.amount(value)}{at_once}"
 

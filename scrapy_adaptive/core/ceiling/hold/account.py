@@ -10,6 +10,8 @@ Laws
 
 from __future__ import annotations
 
+from scrapy_adaptive.core.state.fields import Amount, Instant
+
 IDLE = 1.0
 """Seconds of a gap that always count; what is longer counts up to the delay in use, so that a
 crawl which had nothing to ask for is not taken for a slow one."""
@@ -20,10 +22,14 @@ class Account:
 
     __slots__ = ("_busy", "_sent_at", "served")
 
+    served: int
+    _busy: Amount
+    _sent_at: Instant | None
+
     def __init__(self) -> None:
         self.served = 0
         self._busy = 0.0
-        self._sent_at: float | None = None
+        self._sent_at = None
 
     def on_sent(self, now: float, delay: float) -> None:
         """A request left, `delay` seconds being the least gap."""

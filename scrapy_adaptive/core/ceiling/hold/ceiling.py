@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from scrapy_adaptive.core.ceiling.base import GAPS, SLOWEST
+from scrapy_adaptive.core.state.fields import Mark, Rate, Seconds
 from scrapy_adaptive.core.types import Learned
 
 from .account import Account
@@ -27,6 +28,8 @@ from .noise import LOOK, Look, Noise
 from .state import LOST, MARGIN, PRICE, Belief, unit_above
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from scrapy_adaptive.core.types import Permit, Recovery
 
     from .epoch import Epoch
@@ -43,6 +46,9 @@ OUTLAST_MOST = 62.0
 
 AT_START = 2.0
 """Gaps of the accepted rate in the first silence of the start: it may be twice the limit."""
+
+
+Remembered: TypeAlias = tuple[Belief, Account, Look | None, Caps, Noise, float, float]
 
 
 class Hold:
@@ -76,15 +82,30 @@ class Hold:
         "noise",
     )
 
+    belief: Belief
+    caps: Caps
+    noise: Noise
+    _account: Account
+    _look: Look | None
+    _fallback: Annotated[Belief | None, Mark.SPARE]
+    _quiet: Seconds
+    _quiet_again: Seconds
+    _round_trip: Seconds
+    _pain: Pain
+    _has_recovered: bool
+    _since_pardon: int
+    _least_rate: Rate
+    _pardon: Annotated[Remembered | None, Mark.SPARE]
+
     def __init__(self, start_rate: float, *, grows_in_flight: bool = False) -> None:
         self.belief = Belief(start_rate)
         self._grows_in_flight = grows_in_flight
         self.caps = Caps()
         self.noise = Noise()
         self._account = Account()
-        self._look: Look | None = None
-        self._fallback = self.belief
-        """What to believe if the look shows that the rate is to blame."""
+        self._look = None
+        self._fallback = None
+        """What to believe if a look shows that the rate is to blame, or a hope is refused."""
         self._quiet = 0.0
         """Seconds that a stage has to last: the longest silence met."""
         self._quiet_again = 0.0
@@ -96,7 +117,15 @@ class Hold:
         """Requests served since the last pardon."""
         self._least_rate = math.inf
         """The rate that was surely served before the last refusal, 1/s."""
-        self._pardon = self._remembered()
+        self._pardon = None
+        """What a pardon takes back; None before anything was refused."""
+
+    def after_reading(self, names: Collection[str]) -> None:
+        """These fields were read of another one's state."""
+        if "_fallback" not in names:
+            self._fallback = copy(self.belief)
+        if "_pardon" not in names:
+            self._pardon = self._remembered()
 
     # Questions
 
@@ -245,12 +274,14 @@ class Hold:
 
     def on_pardon(self, now: float) -> None:
         """The last epoch was a broken page's fault: go on as before."""
+        self._since_pardon = 0
+        if self._pardon is None:
+            return
         self.belief, self._account, self._look, self.caps, self.noise, *silences = self._pardon
         self._quiet, self._quiet_again = silences
-        self._since_pardon = 0
         self._pardon = self._remembered()
 
-    def _remembered(self) -> tuple[Belief, Account, Look | None, Caps, Noise, float, float]:
+    def _remembered(self) -> Remembered:
         return (
             copy(self.belief),
             copy(self._account),
@@ -363,7 +394,8 @@ class Hold:
         """It came at a rate that was only hoped for."""
         if not self.belief.is_hope:
             return False
-        self.belief = copy(self._fallback)
+        if self._fallback is not None:
+            self.belief = copy(self._fallback)
         self._move(now, self.belief.rate)
         return True
 
@@ -427,9 +459,9 @@ class Hold:
 
     def _begin_hope(self, now: float, rate: float) -> None:
         """The limit may be what it was: ask for that at once, instead of climbing there."""
-        self._fallback = copy(self.belief)
-        self._fallback.spacing = 0
-        self._fallback.hope_again()
+        fallback = self._fallback = copy(self.belief)
+        fallback.spacing = 0
+        fallback.hope_again()
         self.belief.is_hope = True
         self.belief.lift(FIRST_CLIMB)
         self._move(now, rate)
@@ -440,9 +472,9 @@ class Hold:
         told = unit_above(self._quiet) if epoch.recovery.told else 0.0
         window = belief.unit or told or self._quiet_again
         belief.best = belief.shown = epoch.rate
-        self._fallback = copy(belief)
-        self._fallback.lo = 0.0
-        self._fallback.enclose(epoch, (1.0 - MARGIN) * epoch.rate, self.noise)
+        fallback = self._fallback = copy(belief)
+        fallback.lo = 0.0
+        fallback.enclose(epoch, (1.0 - MARGIN) * epoch.rate, self.noise)
         self._look = Look(
             belief.hits / belief.series,
             saved=epoch.outage * epoch.rate + 1.0 + GAPS,
@@ -459,6 +491,6 @@ class Hold:
             belief.acquit(FIRST_CLIMB)
             self._move(now, belief.rate)
         else:
-            belief = self.belief = self._fallback
+            belief = self.belief = self._fallback or belief
             self._move(now, belief.lo)
         belief.cuts = 0

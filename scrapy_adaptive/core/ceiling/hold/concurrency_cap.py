@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import math
 
+from scrapy_adaptive.core.state.fields import Amount
+
 BLIND = 0.0001
 """Chance of calling a rate limit a cap: one in ten thousand."""
 
@@ -49,10 +51,18 @@ class Caps:
         "cap",
     )
 
+    cap: Amount
+    _levels: list[Amount]
+    _evidence: list[Amount]
+    _gap: int
+    _served: int
+    _is_trial: bool
+    _errors: int
+
     def __init__(self) -> None:
         self.cap = math.inf
-        self._levels: list[float] = []
-        self._evidence: list[float] = []
+        self._levels = []
+        self._evidence = []
         """By level: the chance that a blind limiter would have spared all under it."""
         self._gap = RETEST
         self._served = 0

@@ -9,12 +9,10 @@ Laws
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.ceiling.base import GAPS
-
-if TYPE_CHECKING:
-    from scrapy_adaptive.core.types import Recovery
+from scrapy_adaptive.core.state.fields import Instant
+from scrapy_adaptive.core.types import Recovery
 
 ISOLATED = 30
 """Requests served since the last refusal, from which a lone refusal stands in isolation."""
@@ -37,7 +35,7 @@ SETTLING = 4.0
 class Pain:
     """The present congestion epoch, as far as it has come."""
 
-    at: float
+    at: Instant
     """When its first refusal arrived."""
     rate: float
     """The rate in use then, 1/s."""

@@ -14,6 +14,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from scrapy_adaptive.core.state.fields import Instant
+
 from .runs import Run, between, saved_up
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class Ledger:
     marks: tuple[Run, ...] = (Run(0, 0.0),)
     """What had been served, and the busy seconds, when each of the last stages began, and each of
     the last silences ended."""
-    marked_at: float = math.inf
+    marked_at: Instant = math.inf
     """The instant of the last of them; infinity before the first."""
     lateness: float = 1.0
     """How many times longer than asked for the gaps of the last long stage were; 0 where that is

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import math
 
+from scrapy_adaptive.core.state.fields import Amount, Rate, Share
+
 LOOK = 1.15
 """How much faster a look goes, as a multiple of the rate that was refused."""
 
@@ -49,6 +51,13 @@ class Noise:
     """How often refusals come that no rate causes."""
 
     __slots__ = ("_hits", "_most", "_pages", "_refused", "_served", "_since")
+
+    _hits: Amount
+    _pages: Rate
+    _most: Share
+    _refused: int
+    _served: int
+    _since: int
 
     def __init__(self) -> None:
         self._hits = 0.0
@@ -140,6 +149,12 @@ class Look:
     """
 
     __slots__ = ("_beyond", "_evidence", "_free", "_ratio", "_saved")
+
+    _ratio: Share
+    _beyond: Rate
+    _saved: Amount
+    _free: float
+    _evidence: float
 
     def __init__(self, ratio: float, *, saved: float, faster: float, window: float = 0.0) -> None:
         self._ratio = min(ratio, MOST)

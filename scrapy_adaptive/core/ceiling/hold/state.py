@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.ceiling.base import SLOWEST
+from scrapy_adaptive.core.state.fields import Amount, Instant, Rate
 
 from .bracket import FAR, HOPE, LIFT, NARROW, is_closed, search, stage
-from .epoch import ISOLATED
+from .epoch import ISOLATED, Epoch
 from .history import Ledger
 from .runs import saved_up
 
 if TYPE_CHECKING:
-    from .epoch import Epoch
     from .noise import Noise
 
 PRICE = 9.5
@@ -57,13 +57,13 @@ is enough to ask, and a rate to hope for later. So low a bound needs more than o
 class Belief:
     """What is thought of the limit; all that a pardon takes back."""
 
-    rate: float
+    rate: Rate
     """The rate in use, 1/s."""
-    lo: float = 0.0
+    lo: Amount = 0.0
     """The highest rate that passed a stage, 1/s; 0 while none has."""
-    before: float = 0.0
+    before: Amount = 0.0
     """The one that passed before it, 1/s; 0 once that was fallen back to."""
-    hi: float = math.inf
+    hi: Rate = math.inf
     """The lowest rate that was refused since, 1/s; infinity while none was."""
     climb: float = 1.0
     """Share of the last step above a lid that was lifted."""
@@ -87,7 +87,7 @@ class Belief:
     """The rate is one that was lost, and may be allowed again."""
     passed: int = 0
     """Requests served at this rate while it bound."""
-    stage_at: float = -math.inf
+    stage_at: Instant = -math.inf
     """The instant since which this rate is in use."""
     spacing: int = 0
     """Requests served since the last refusal."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from scrapy_adaptive.command_line import add_command
 
-from .client import Crawl
+from .crawl import Crawl
 from .drawing import SUFFIXES, check_drawing, draw
 from .network import NETWORKS, network
 from .readings import Part, Readings, read

@@ -12,8 +12,8 @@ from collections import deque
 
 from scrapy_adaptive.core.headers.parse import Quota
 
+from .base import ACCEPTED, REFUSED, Page, Reply
 from .rates import ROUNDING, Rate, whole
-from .wire import ACCEPTED, REFUSED, Page, Reply
 
 
 class WindowServer:

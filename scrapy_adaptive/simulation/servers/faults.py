@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from scrapy_adaptive.core.types import Outcome
 
-from .wire import Page, Reply, Server
+from .base import Page, Reply, Server
 
 
 class NoisyServer:

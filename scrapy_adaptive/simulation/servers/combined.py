@@ -12,8 +12,8 @@ from typing import Protocol
 
 from scrapy_adaptive.core.types import Outcome
 
+from .base import ACCEPTED, REFUSED, Page, Reply, Server
 from .rates import ROUNDING
-from .wire import ACCEPTED, REFUSED, Page, Reply, Server
 
 
 class Gate(Server, Protocol):

@@ -14,9 +14,9 @@ from enum import Enum
 from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.types import Outcome
 
-from .bucket import BucketServer
+from .base import Page, Reply
 from .rates import ROUNDING
-from .wire import Page, Reply
+from .token_bucket import BucketServer
 
 BANNED = Reply(Outcome.REFUSED, banned=True)
 

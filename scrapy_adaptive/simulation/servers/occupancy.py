@@ -15,8 +15,8 @@ from collections import deque
 from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.types import Outcome
 
+from .base import REFUSED, Page, Reply
 from .rates import ROUNDING, Rate, whole
-from .wire import REFUSED, Page, Reply
 
 
 class CapServer:

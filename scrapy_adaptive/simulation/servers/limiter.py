@@ -6,7 +6,7 @@ from typing import Protocol
 
 from scrapy_adaptive.core.headers.parse import Quota
 
-from .wire import Page, Server
+from .base import Page, Server
 
 
 class Limiter(Server, Protocol):

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from scrapy_adaptive.core.types import Outcome
 
+from .base import REFUSED, Page, Reply, Server
 from .rates import ROUNDING
-from .wire import REFUSED, Page, Reply, Server
 
 SIGMA = 0.7
 """Standard deviation of the logarithm of a lognormal service time: now and then three times the

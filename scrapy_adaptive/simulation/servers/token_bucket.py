@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 from scrapy_adaptive.core.headers.parse import Quota
 
+from .base import ACCEPTED, REFUSED, Page, Reply
 from .rates import ROUNDING, Rate, allowed
-from .wire import ACCEPTED, REFUSED, Page, Reply
 
 
 class BucketServer:

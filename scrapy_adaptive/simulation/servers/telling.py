@@ -16,9 +16,9 @@ from typing import TypeAlias
 from scrapy_adaptive.core.headers.parse import Hints, Quota
 from scrapy_adaptive.core.types import Outcome
 
+from .base import Page, Reply, Server
 from .limiter import Limiter
 from .rates import ROUNDING
-from .wire import Page, Reply, Server
 
 Telling: TypeAlias = Callable[[Quota, Page], Quota]
 """What a server makes of its quota before it tells it."""

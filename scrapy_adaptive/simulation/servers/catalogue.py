@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from .bans import BanServer, WhileBanned
-from .bucket import BucketServer, EndpointServer
+from .base import Server
 from .occupancy import CapServer, FreeServer, QueueServer
 from .rates import Rate, constant
+from .token_bucket import BucketServer, EndpointServer
 from .windows import CounterServer, LastHitServer, LogServer, WindowServer
-from .wire import Server
 
 PAGE = "page"
 SEARCH = "search"

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.types import Answer, Hold, Outcome, Permit, Wanted
 
-from .wire import Page
+from .servers.base import Page
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor
 
-    from .wire import Reply, Server
+    from .servers.base import Reply, Server
 
 HOST = "site"
 """The slot of every simulated page, unless its class has one of its own under it."""
@@ -148,7 +148,7 @@ class Crawl:
         self.now = 0.0
         self._governor = governor
         self._server = server
-        self._frontier = Frontier(pages, lambda: governor.kinds.get(HOST, {}))
+        self._frontier = Frontier(pages, lambda: self._governor.kinds.get(HOST, {}))
         self._delay = delay
         self._events: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
         self._event_count = 0
@@ -168,6 +168,16 @@ class Crawl:
                     self.now = until
                     return self.timeline
                 self.now = wake_at
+
+    def drain(self) -> None:
+        """Await what is in flight; nothing is sent meanwhile."""
+        while self._events:
+            self.now, _, handle, facts = heapq.heappop(self._events)
+            handle(*facts)
+
+    def hand_over(self, governor: Governor) -> None:
+        """Another governor paces the crawl from here; nothing may be in flight."""
+        self._governor = governor
 
     def _at(self, instant: float, handle: Callable[..., None], *facts: object) -> None:
         self._event_count += 1

@@ -1,0 +1,1 @@
+"""What an object has learned, as JSON, and back at another clock: fields, writing, reading."""

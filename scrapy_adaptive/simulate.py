@@ -1,0 +1,129 @@
+"""A crawl of a model of a site, in virtual time: hours in seconds.
+
+Laws
+----
+* The very governor of real crawls paces it, as the settings of a crawl ask for.
+* The same seed, the same crawl.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy.settings import Settings
+
+from scrapy_adaptive.adapters.extension import make_governor
+from scrapy_adaptive.adapters.settings import read_settings
+from scrapy_adaptive.simulation.crawl import Crawl
+from scrapy_adaptive.simulation.drawing import check_drawing, draw
+from scrapy_adaptive.simulation.network import NETWORKS, network
+from scrapy_adaptive.simulation.pages import pages
+from scrapy_adaptive.simulation.readings import read
+from scrapy_adaptive.simulation.servers.base import ACCEPTED, REFUSED, Page, Reply, Server
+
+if TYPE_CHECKING:
+    from scrapy_adaptive.core.governor import Governor
+    from scrapy_adaptive.simulation.crawl import Timeline
+    from scrapy_adaptive.simulation.readings import Readings
+
+__all__ = ["ACCEPTED", "REFUSED", "Page", "Reply", "Server", "Simulated", "simulate"]
+
+SCRAPYS = (
+    "CONCURRENT_REQUESTS_PER_DOMAIN",
+    "CONCURRENT_REQUESTS_PER_IP",
+    "DOWNLOAD_DELAY",
+)
+"""Settings of Scrapy's own that matter in a simulation of one site."""
+
+ONE_KIND: Mapping[str, float] = {"page": 1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What came of a simulated crawl."""
+
+    server: Server
+    seconds: float
+    """How long it lasted."""
+    timeline: Timeline
+    """The instants of all that was served and refused."""
+    readings: Readings
+    """The same in numbers, of the whole and of parts of it."""
+
+    @property
+    def goodput(self) -> float | None:
+        """Pages served, as a share of what `capacity` allows; None where that is infinite."""
+        return self.readings.whole.goodput_ratio
+
+    @property
+    def refused(self) -> float:
+        """Share of the hits that were refused."""
+        return self.readings.whole.refused_ratio
+
+    @property
+    def longest_pause(self) -> float:
+        """Seconds of the longest time in which no page was served."""
+        return self.readings.longest_pause
+
+    def draw(self, path: Path | str, *, title: str = "site", note: str = "") -> None:
+        """Draw it into a file: a picture, or a page that ends in .html.
+
+        Raises:
+            ValueError: what draws such a file is not installed.
+        """
+        file = Path(path)
+        check_drawing(file)
+        draw(self.timeline, self.server, self.readings, self.seconds, file, title=title, note=note)
+
+
+def simulate(
+    server: Server,
+    seconds: float,
+    settings: Mapping[str, object] | None = None,
+    *,
+    kinds: Mapping[str, float] | None = None,
+    round_trip: str = NETWORKS[0],
+    seed: int = 1,
+) -> Simulated:
+    """Crawl a model of a site, whose pages never end.
+
+    Args:
+        server: the site: `on_arrival(now, page)` returns what becomes of a request, `capacity(now)`
+            the pages a second that who knows the site would be served.
+        seconds: how long.
+        settings: those of the crawl; `ADAPTIVE_…`, and those of Scrapy's that bound one site.
+        kinds: how many of the site's pages are of which class, as shares; all alike without.
+        round_trip: how the network behaves, one of `NETWORKS`: 50 ms there and back on average.
+        seed: of all chance.
+
+    Raises:
+        ValueError: a setting, a length or a network that is not allowed.
+    """
+    if not 0.0 < seconds < float("inf"):
+        raise ValueError(f"seconds = {seconds}: allowed is a number, more than 0")
+    if round_trip not in NETWORKS:
+        raise ValueError(f"round_trip = {round_trip!r}: allowed is {', '.join(NETWORKS)}")
+    governor = governor_of(settings or {}, random.Random(f"{seed} governor").random)
+    delay = network(round_trip, random.Random(f"{seed} network"))
+    fetched = pages(kinds or ONE_KIND, random.Random(f"{seed} pages"))
+    timeline = Crawl(governor, server, fetched, delay).run(seconds)
+    return Simulated(server, seconds, timeline, read(timeline, server, seconds))
+
+
+def governor_of(given: Mapping[str, object], chance: Callable[[], float]) -> Governor:
+    """The governor of a crawl with these settings.
+
+    Raises:
+        ValueError: a setting is not allowed, or changes nothing here.
+    """
+    settings = Settings()
+    for name, value in given.items():
+        if not name.startswith("ADAPTIVE_") and name not in SCRAPYS:
+            allowed = ", ".join(("ADAPTIVE_…", *SCRAPYS))
+            raise ValueError(f"{name} changes nothing in a simulation; allowed is {allowed}")
+        settings.set(name, value, priority="cmdline")
+    return make_governor(read_settings(settings), chance)

@@ -1,0 +1,241 @@
+"""The whole state of a slot as JSON, and the slot that goes on with it."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scrapy_adaptive.core.headers.parse import Quota
+from scrapy_adaptive.core.headers.values import MAX_WAIT
+from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.slot_state import MOST_BYTES, MOST_OF_CLASS, STALE_AFTER
+from scrapy_adaptive.core.state.reading import AFTER_DAMAGE
+from scrapy_adaptive.core.types import Answer, Decision, Outcome, Page, Reason
+from tests.core.test_governor_classes import SEARCH, fetch, recovered, split
+from tests.core.virtual import STEADY, Virtual
+
+LATER = 123_456.75
+"""The next holder's clock, less the first one's."""
+
+LIMITS = [
+    Limits(target_concurrency=8.0, concurrency=8, start_delay=0.1),
+    Limits(target_concurrency=math.inf, concurrency=8),
+    Limits(burst=4.0, floor=0.05),
+]
+
+SERVED = Answer(Outcome.ACCEPTED, latency=0.05, kind="/page")
+FACTS = st.sampled_from(
+    [
+        *[SERVED] * 6,
+        Answer(Outcome.ACCEPTED, latency=0.4, kind="/page"),
+        Answer(Outcome.ACCEPTED, latency=0.05, quotas=(Quota(3, 20.0),), kind="/page"),
+        Answer(Outcome.REFUSED, latency=0.05, may_lower=False, kind="/page"),
+        Answer(Outcome.REFUSED, latency=0.05, may_lower=False, told=7.0, kind="/page"),
+        Answer(Outcome.FAILED, may_lower=False, kind="/page"),
+        Answer(Outcome.FAILED, silent=True, may_lower=False, kind="/page"),
+    ]
+)
+"""What comes of one request; runs of it are repeated."""
+
+STORIES = st.lists(st.tuples(FACTS, st.sampled_from([1, 1, 2, 40])), min_size=1, max_size=12)
+
+
+def play(crawl: Virtual, answer: Answer, page: Page) -> Decision:
+    """Wait until one request may go, send it, and let that come of it."""
+    crawl.wait_out()
+    permit = crawl.send()
+    crawl.wait(0.05)
+    return crawl.governor.on_answer(permit, answer._replace(page=page), crawl.now)
+
+
+def handed_over(crawl: Virtual, limits: Limits, ceiling: str, *, age: float = 0.0) -> Virtual:
+    """The next holder, whose clock is another."""
+    after = Virtual(limits, ceiling=ceiling)
+    after.now = crawl.now + LATER
+    for key, state in crawl.governor.states(crawl.now).items():
+        assert not after.governor.begin(key, json.loads(json.dumps(state)), age, after.now)
+    return after
+
+
+@settings(parent=STEADY, max_examples=150)
+@given(
+    before=STORIES,
+    after=STORIES,
+    limits=st.sampled_from(LIMITS),
+    ceiling=st.sampled_from(["hold", "aimd"]),
+)
+def test_a_slot_that_was_handed_over_decides_as_the_one_that_was_not(
+    before: list[tuple[Answer, int]], after: list[tuple[Answer, int]], limits: Limits, ceiling: str
+) -> None:
+    """The same facts at the same times, told by another clock: the same instants and delays."""
+    crawl = Virtual(limits, ceiling=ceiling)
+    page = 0
+    for answer, count in before:
+        for _ in range(count):
+            page += 1
+            play(crawl, answer, page)
+    if crawl.governor.state("a", crawl.now) is None:
+        return
+    other = handed_over(crawl, limits, ceiling)
+    for answer, count in after:
+        for _ in range(count):
+            page += 1
+            both = [play(each, answer, page) for each in (crawl, other)]
+            assert both[0].event is both[1].event
+            assert both[1].delay == pytest.approx(both[0].delay, rel=1e-5, abs=1e-5)
+            assert both[1].wait == pytest.approx(both[0].wait, rel=1e-5, abs=1e-4)
+            assert other.now - LATER == pytest.approx(crawl.now, rel=1e-6, abs=1e-3)
+            crawl.now = max(crawl.now, other.now - LATER) + 0.001
+            other.now = crawl.now + LATER
+
+
+def refused_often(ceiling: str = "hold") -> Virtual:
+    """A crawl that has met all there is to meet."""
+    crawl = Virtual(LIMITS[0], ceiling=ceiling)
+    chance = random.Random(1)
+    for page in range(3000):
+        kind = f"/a/rather/long/path/number/{chance.choice('aaaaaaaabbbcdefghijklm') * 20}"
+        share = 0.7 if "/bb" in kind and page > 500 else 0.01
+        outcome = Outcome.REFUSED if chance.random() < share else Outcome.ACCEPTED
+        answer = Answer(outcome, latency=chance.random(), kind=kind)
+        play(crawl, answer, f"{page:040x}".encode())
+    return crawl
+
+
+@pytest.mark.parametrize("ceiling", ["hold", "aimd"])
+def test_a_state_is_at_most_four_kilobytes_and_a_classs_one(ceiling: str) -> None:
+    """What is spare is left out, or all but what every version reads."""
+    assert 300 < sizes(refused_often(ceiling))["a"] <= MOST_BYTES
+    crawl = recovered(split())
+    for _ in range(300):
+        fetch(crawl, "/search")
+    assert 100 < sizes(crawl)[SEARCH] <= MOST_OF_CLASS
+
+
+def sizes(crawl: Virtual) -> dict[str, int]:
+    """Bytes of each slot's state."""
+    states = crawl.governor.states(crawl.now)
+    return {key: len(json.dumps(each)) for key, each in states.items()}
+
+
+def state_of(crawl: Virtual) -> dict[str, Any]:
+    """The state of its only slot."""
+    state = crawl.governor.state("a", crawl.now)
+    assert state is not None
+    return json.loads(json.dumps(state))  # type: ignore[no-any-return]
+
+
+def told(seconds: float) -> Virtual:
+    """A crawl whose site has asked for so many seconds of silence."""
+    crawl = Virtual()
+    crawl.refuse(crawl.send(), told=seconds)
+    return crawl
+
+
+def test_a_silence_is_shorter_by_its_age_and_never_longer() -> None:
+    """A clock that was set back adds nothing to it."""
+    state = state_of(told(100.0))
+    for age, left in ((30.0, 70.0), (-1e9, 100.0)):
+        after = Virtual()
+        after.governor.begin("a", state, age, 5.0)
+        after.now = 5.0
+        assert after.held_until(Reason.PAUSED) == pytest.approx(5.0 + left)
+    after = Virtual()
+    after.governor.begin("a", state, 101.0, 0.0)
+    assert after.hold() is None
+
+
+def test_a_pause_of_thirty_years_is_one_of_a_day() -> None:
+    """No site may ask for so long: it must not park every later run."""
+    state = state_of(told(100.0))
+    state["whole"]["pause"].update(until=-1e9, _told_until=-1e9, _parked_until=-1e9)
+    after = Virtual()
+    doubts = after.governor.begin("a", state, 0.0, 0.0)
+    assert doubts
+    assert after.held_until(Reason.PARKED) == AFTER_DAMAGE
+    for former in ({"pause": 1e9}, {"pause": MAX_WAIT + 1.0, "asked": True}):
+        after = Virtual()
+        assert after.governor.begin("a", former, 0.0, 0.0)
+        assert after.held_until(Reason.PARKED) == AFTER_DAMAGE
+
+
+def test_what_a_site_may_ask_for_is_believed() -> None:
+    """Three years: the site itself has said so."""
+    after = Virtual()
+    assert not after.governor.begin("a", state_of(told(1e8)), 0.0, 0.0)
+    assert after.held_until(Reason.PARKED) == pytest.approx(1e8)
+
+
+def test_another_law_begins_with_the_few_numbers_that_all_have() -> None:
+    """As an earlier version of the program does: by the rate that was held."""
+    crawl = refused_often("hold")
+    state = state_of(crawl)
+    for stranger in ("hold", "aimd"):
+        after = Virtual(LIMITS[0], ceiling=stranger)
+        after.governor.begin("a", {**state, "fields": "another"}, 0.0, 0.0)
+        assert after.slot().ceiling.rate == pytest.approx(state["learned"]["rate"])
+
+
+def test_what_was_learned_is_forgotten_after_a_week_and_a_pause_is_not() -> None:
+    """Sites change; what a site asked for is owed."""
+    crawl = refused_often("hold")
+    crawl.wait_out()
+    crawl.refuse(crawl.send(), told=2 * STALE_AFTER)
+    after = Virtual(LIMITS[0], ceiling="hold")
+    after.governor.begin("a", state_of(crawl), STALE_AFTER + 1.0, 0.0)
+    assert after.slot().ceiling.learned is None
+    assert after.held_until(Reason.PARKED) == pytest.approx(STALE_AFTER - 1.0)
+
+
+@pytest.mark.parametrize("ceiling", ["hold", "aimd"])
+def test_damage_is_refused_or_does_no_harm(ceiling: str) -> None:
+    """Each number, one after the other, becomes something else: the slot is refused, or goes on."""
+    crawl = refused_often(ceiling)
+    state = state_of(crawl)
+    refused = 0
+    for path in _paths(state):
+        for value in DAMAGE:
+            damaged = deepcopy(state)
+            place = damaged
+            for part in path[:-1]:
+                place = place[part]
+            place[path[-1]] = value
+            after = Virtual(LIMITS[0], ceiling=ceiling)
+            try:
+                after.governor.begin("a", damaged, 0.0, 0.0)
+            except ValueError:
+                refused += 1
+                continue
+            slot = after.slot()
+            assert 0.0 <= slot.delay < math.inf
+            assert slot.silent_until <= MAX_WAIT
+    assert refused > 300
+
+
+DAMAGE: list[Any] = [None, True, "x", -1, math.nan, math.inf, 10**400, {}, [], 0, 1e11]
+
+
+def _paths(thing: Any) -> list[tuple[Any, ...]]:
+    """Where there are numbers and the like."""
+    if isinstance(thing, dict):
+        return [(key, *rest) for key, each in thing.items() for rest in _paths(each)]
+    if isinstance(thing, list) and thing:
+        return [(0, *rest) for rest in _paths(thing[0])]
+    return [()]
+
+
+def test_a_slot_that_is_there_takes_over_the_pause_alone() -> None:
+    """It has learned more since."""
+    after = Virtual()
+    after.fetch(3)
+    delay = after.slot().delay
+    after.governor.begin("a", state_of(told(100.0)), 0.0, after.now)
+    assert after.slot().delay == delay
+    assert after.held_until(Reason.PAUSED) == pytest.approx(after.now + 100.0)
