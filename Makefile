@@ -18,6 +18,8 @@ soak: $(VENV)/.test
 	SOAK_KILLS=10 $(BIN)/python -m pytest -q -n $(JOBS) tests/acceptance/test_journal.py
 	SOAK_KILLS=20 SOAK_PAGES=3000 SOAK_STOPS=20 SOAK_LEASE=10 $(BIN)/python -m pytest -q -s \
 		-o timeout=3000 tests/acceptance/test_killed.py tests/acceptance/test_workers.py
+	SOAK_KILLS=10 SOAK_PAGES=3000 $(BIN)/python -m pytest -q -s -o timeout=3000 \
+		tests/acceptance/test_redis_faults.py -k "killed or join"
 	QUOTA_HITS=500 QUOTA_SECONDS=120 QUOTA_KILLS=10 $(BIN)/python -m pytest -q -s \
 		tests/rules/test_quotas.py -k never_overspent
 
@@ -46,13 +48,10 @@ bench: $(VENV)/.test $(VENV)/.bench
 		"simulation --out benchmarks/results" "worst_seed --out benchmarks/results" \
 		"queueing --out benchmarks/results" "sweep --out benchmarks/results" \
 		"ablation --out benchmarks/results" "shared_limit --out benchmarks/results" \
-<<<<<<< HEAD
 		"known_limits --out benchmarks/results" rules_cost \
-		"known_limits_crawls --minutes 10 --out benchmarks/results" frontier frontier_cost frontier_workers \
-=======
-		"known_limits --out benchmarks/results" "memory --out benchmarks/results" \
-		"handing_over --out benchmarks/results" frontier frontier_cost frontier_workers \
->>>>>>> state
+		"known_limits_crawls --minutes 10 --out benchmarks/results" \
+		"memory --out benchmarks/results" "handing_over --out benchmarks/results" \
+		frontier frontier_cost frontier_workers redis_frontier redis_trips \
 		"beside_stock --out benchmarks/results" \
 		"crawls/run --minutes 10 --out benchmarks/crawls/results"; do \
 		set -- $$it; name=benchmarks/$$1.py; shift; echo "$$name $$*"; \

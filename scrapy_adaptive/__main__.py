@@ -17,6 +17,7 @@ from scrapy.utils.project import get_project_settings
 from scrapy.utils.sitemap import Sitemap
 
 from scrapy_adaptive.adapters import rules_command as rules
+from scrapy_adaptive.adapters.frontier.redis_settings import connector
 from scrapy_adaptive.command_line import run_command
 from scrapy_adaptive.frontier import commands as frontier
 from scrapy_adaptive.report import commands as report
@@ -58,6 +59,7 @@ def project_of() -> frontier.Project:
         spiders=spiders,
         fingerprint=lambda url: made.fingerprint(Request(url)),
         sitemap=_urls_of_sitemap,
+        connect=connector(settings),
     )
 
 

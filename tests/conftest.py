@@ -15,6 +15,7 @@ from tests.crawling import ROOT, Crawler
 from tests.servers.nginx import Nginx
 from tests.servers.origin import Origin
 from tests.servers.postgres import Postgres, shared
+from tests.servers.valkey import MISSING, Valkey, program
 
 
 @pytest.fixture
@@ -45,6 +46,15 @@ def crawl(tmp_path: Path) -> Iterator[Crawler]:
 def postgres() -> Iterator[Postgres]:
     """The PostgreSQL of this test run; `postgres.database()` is a new database's address."""
     with shared(os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
+    """The Valkey of this process; `valkey.frontier()` is the address of a new frontier."""
+    if program() is None:
+        pytest.skip(MISSING)
+    with Valkey(tmp_path_factory.mktemp("valkey")) as server:
         yield server
 
 

@@ -51,6 +51,20 @@ ALWAYS = "AUTOTHROTTLE_TARGET_CONCURRENCY"
 """Who switches AutoThrottle on chooses this one with it, at its default if at nothing else."""
 
 
+# Beside scrapy-redis
+
+
+def tell_of_shared_queues(settings: BaseSettings) -> None:
+    """Workers that share scrapy-redis's queue do not share what they learn of a site."""
+    scheduler = settings.get("SCHEDULER")
+    module = scheduler if isinstance(scheduler, str) else getattr(scheduler, "__module__", "")
+    if module.partition(".")[0] == "scrapy_redis":
+        logger.warning(
+            "scrapy-redis shares the requests, not the pace: each worker learns every site's limit "
+            "alone, and the site sees all of them; ADAPTIVE_FRONTIER = 'redis://' shares both"
+        )
+
+
 # Queues
 
 

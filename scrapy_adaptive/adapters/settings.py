@@ -392,7 +392,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "ADAPTIVE_FRONTIER",
         None,
-        "sqlite:///PATH or postgresql://USER@HOST/DATABASE",
+        "sqlite:///PATH, postgresql://USER@HOST/DATABASE or redis://HOST/0",
         frontier_address,
         "Database that keeps the crawl's requests, so that no crash can hurt it.",
     ),

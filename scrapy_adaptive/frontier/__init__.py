@@ -5,6 +5,6 @@ Laws
 * Nothing here knows Scrapy: a frontier holds addresses, instants and bytes.
 * A visit is done together with the links it gave, or not at all.
 * `protocol.py` says what every engine promises, and one suite of tests holds each of them to it;
-  `opening.py` chooses the engine by the scheme of its address. An engine on Redis has its place
-  beside `sql/`.
+  `opening.py` chooses the engine by the scheme of its address. `sql/` and `redis/` are the
+  engines.
 """

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from scrapy_adaptive.command_line import OneLineParser, add_command, print_text
@@ -29,6 +29,10 @@ from .revisits import duration
 if TYPE_CHECKING:
     from scrapy_adaptive.command_line import Commands
 
+    from .protocol import Frontier
+    from .redis.admin import Admin as RedisAdmin
+    from .redis.frontier import RedisFrontier
+    from .sql.admin import Admin as SqlAdmin
     from .sql.frontier import SqlFrontier
 
 FRONTIER = "Look into a frontier, add to it, and tell its workers what to do."
@@ -38,7 +42,7 @@ DAY = 86_400.0
 BATCH = 1000
 """Addresses that are added at once."""
 
-HEAD = ("host", "ready", "asleep", "leased", "failed", "done", "next", "limit", "owner")
+HEAD = ("host", "ready", "asleep", "leased", "failed", "done", "next", "limit", "pause", "owner")
 
 
 class Project(NamedTuple):
@@ -51,6 +55,8 @@ class Project(NamedTuple):
     """Of a GET of that URL."""
     sitemap: Callable[[str], Iterable[str]]
     """URLs of a sitemap, by its own URL or path."""
+    connect: Callable[[str], Any] | None = None
+    """A client of Redis as the project's settings say."""
 
 
 def add(commands: Commands, project_of: Callable[[], Project]) -> None:
@@ -101,11 +107,22 @@ def _run(given: argparse.Namespace, project: Project, run: Callable[..., str]) -
     if spider is None:
         found = ", ".join(project.spiders) or "none here"
         raise ValueError(f"say --spider NAME; the project's are: {found}")
-    with closing(open_frontier(address, spider, Ranking())) as frontier:
+    with closing(open_frontier(address, spider, Ranking(), project.connect)) as frontier:
         return run(given, frontier, project)
 
 
-def _add(given: argparse.Namespace, frontier: SqlFrontier, project: Project) -> str:
+def admin_of(frontier: Frontier) -> SqlAdmin | RedisAdmin:
+    """What the commands ask of that engine."""
+    if "sql" in type(frontier).__module__.split("."):
+        from .sql.admin import Admin as SqlAdmin
+
+        return SqlAdmin(cast("SqlFrontier", frontier))
+    from .redis.admin import Admin as RedisAdmin
+
+    return RedisAdmin(cast("RedisFrontier", frontier))
+
+
+def _add(given: argparse.Namespace, frontier: Frontier, project: Project) -> str:
     delay = _delay(given.due)
     added = known = 0
     batch: list[Visit] = []
@@ -143,22 +160,27 @@ def _delay(due: str) -> float:
     return known[due] if due in known else duration(due)
 
 
-def _show(given: argparse.Namespace, frontier: SqlFrontier, project: Project) -> str:
-    from .sql.admin import Admin
-
+def _show(given: argparse.Namespace, frontier: Frontier, project: Project) -> str:
     counts = frontier.counts()
-    admin = Admin(frontier)
+    admin = admin_of(frontier)
+    workers = admin.workers()
     lines = [
         f"{counts.ready} ready, {counts.asleep} asleep, {counts.leased} leased, "
         f"{counts.finished} done, {counts.failed} failed; {counts.hosts} hosts, "
-        f"{admin.workers()} workers"
+        f"{len(workers)} workers"
+    ]
+    lines += [
+        f"worker {each.name}, egress {each.egress}: {each.hosts} hosts, lives {each.lives:.0f} s "
+        "without a word"
+        for each in workers
     ]
     rows = [
         (
             row.host,
-            *map(str, (row.ready, row.asleep, row.leased, row.failed, row.finished)),
+            *map(_count, (row.ready, row.asleep, row.leased, row.failed, row.finished)),
             "–" if row.due_in is None else _due(row.due_in),
             "–" if row.limit is None else f"{row.limit:.3g}/s",
+            "–" if row.pause is None else units.duration(row.pause),
             row.owner or "–",
         )
         for row in admin.hosts(given.host)
@@ -171,15 +193,17 @@ def _show(given: argparse.Namespace, frontier: SqlFrontier, project: Project) ->
     return "\n".join(lines)
 
 
+def _count(count: int | None) -> str:
+    return "–" if count is None else str(count)
+
+
 def _due(seconds: float) -> str:
     return "now" if seconds <= 0 else units.duration(seconds)
 
 
-def _retry(given: argparse.Namespace, frontier: SqlFrontier, project: Project) -> str:
-    from .sql.admin import Admin
-
+def _retry(given: argparse.Namespace, frontier: Frontier, project: Project) -> str:
     least, most = _statuses(given.status)
-    count = Admin(frontier).retry(least=least, most=most, host=given.host)
+    count = admin_of(frontier).retry(least=least, most=most, host=given.host)
     return f"{count} visits are due now" if count != 1 else "1 visit is due now"
 
 
@@ -194,10 +218,8 @@ def _statuses(told: str | None) -> tuple[int | None, int | None]:
     raise ValueError(f"--status {told}: allowed is a status, 503, or a class of them, 5xx")
 
 
-def _swap(given: argparse.Namespace, frontier: SqlFrontier, project: Project) -> str:
-    from .sql.admin import Admin
-
-    admin = Admin(frontier)
+def _swap(given: argparse.Namespace, frontier: Frontier, project: Project) -> str:
+    admin = admin_of(frontier)
     if (given.host is None) != (given.priority is None):
         raise ValueError("--host and --priority go together")
     if given.host is not None:
@@ -206,10 +228,8 @@ def _swap(given: argparse.Namespace, frontier: SqlFrontier, project: Project) ->
     return f"workers give back what they have not sent: generation {admin.swap()}"
 
 
-def _export(given: argparse.Namespace, frontier: SqlFrontier, project: Project) -> str:
-    from .sql.admin import Admin
-
-    for row in Admin(frontier).rows():
+def _export(given: argparse.Namespace, frontier: Frontier, project: Project) -> str:
+    for row in admin_of(frontier).rows():
         if print_text(json.dumps(_plain(row), ensure_ascii=False)):
             break
     return ""
@@ -224,8 +244,6 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _forget(given: argparse.Namespace, frontier: SqlFrontier, project: Project) -> str:
-    from .sql.admin import Admin
-
-    count = Admin(frontier).forget(duration(given.older_than))
+def _forget(given: argparse.Namespace, frontier: Frontier, project: Project) -> str:
+    count = admin_of(frontier).forget(duration(given.older_than))
     return f"{count} visits are forgotten" if count != 1 else "1 visit is forgotten"

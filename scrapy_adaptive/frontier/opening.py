@@ -7,18 +7,23 @@ Laws
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .protocol import FrontierError
 
 if TYPE_CHECKING:
-    from .poller import Ranking
-    from .sql.frontier import SqlFrontier
+    from collections.abc import Callable
 
-EXTRAS = {"sqlite": "sql", "postgresql": "postgres"}
+    from .poller import Ranking
+    from .protocol import Frontier
+
+REDIS = ("redis", "rediss", "valkey", "valkeys")
+"""Schemes of Redis and Valkey; the second of each is encrypted."""
+
+EXTRAS = {"sqlite": "sql", "postgresql": "postgres", **dict.fromkeys(REDIS, "redis")}
 """Schemes of an address, and the extra that each needs."""
 
-ALLOWED = "sqlite:///PATH or postgresql://USER@HOST/DATABASE"
+ALLOWED = "sqlite:///PATH, postgresql://USER@HOST/DATABASE or redis://HOST/0"
 
 
 def scheme_of(url: str) -> str:
@@ -33,8 +38,13 @@ def scheme_of(url: str) -> str:
     return scheme
 
 
-def open_frontier(url: str, spider: str, ranking: Ranking) -> SqlFrontier:
+def open_frontier(
+    url: str, spider: str, ranking: Ranking, connect: Callable[[str], Any] | None = None
+) -> Frontier:
     """The frontier of one spider.
+
+    Args:
+        connect: makes a client of redis-py for an address; None for one without more settings.
 
     Raises:
         FrontierError: the address cannot be used, or what it needs is not installed.
@@ -42,6 +52,13 @@ def open_frontier(url: str, spider: str, ranking: Ranking) -> SqlFrontier:
     """
     scheme = scheme_of(url)
     try:
+        if scheme in REDIS:
+            from .redis import connecting
+            from .redis.frontier import RedisFrontier
+
+            _, name = connecting.read_address(url)
+            client = (connect or connecting.connect)(url)
+            return RedisFrontier(client, spider, ranking, name=name)
         from .sql.frontier import SqlFrontier
 
         return SqlFrontier(url, spider, ranking)

@@ -173,6 +173,13 @@ class Counts:
 class Frontier(Protocol):
     """Visits of one spider by host, and the right to pace a host."""
 
+    turn_each: float
+    """Seconds between two turns that are worth their way, while there is enough to visit."""
+
+    @property
+    def damaged(self) -> int:
+        """Entries that nobody could read, and that were set aside so far."""
+
     def open(self, worker: str, egress: str, ttl: float) -> bool:
         """Begin a session; also after any local give-up.
 
@@ -210,6 +217,9 @@ class Frontier(Protocol):
 
     def release(self, lease: Lease, state: State | None, asleep: float = 0.0) -> None:
         """Give a host back, and its visits that are not done; nobody takes it for so long."""
+
+    def release_all(self, releases: Sequence[tuple[Lease, State | None, float]]) -> None:
+        """The same of several, in as few calls as the engine can; each by itself happens or not."""
 
     def save_spider(self, state: str) -> None:
         """Keep the spider's own state."""

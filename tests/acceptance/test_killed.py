@@ -38,7 +38,7 @@ HOSTS = 20
 IN_FLIGHT = 32
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql", "redis"])
 def test_a_crawl_that_is_killed_again_and_again_loses_nothing(
     engine: str,
     origin: Callable[..., Origin],
@@ -51,6 +51,8 @@ def test_a_crawl_that_is_killed_again_and_again_loses_nothing(
     address = f"sqlite:///{tmp_path}/crawl.db"
     if engine == "postgresql":
         address = request.getfixturevalue("postgres").database()
+    elif engine == "redis":
+        address = request.getfixturevalue("valkey").frontier()
     given = settings(address, tmp_path)
     arguments = {"pages": PAGES, "hosts": HOSTS, "port": server.port}
     chance = seed_of(engine)

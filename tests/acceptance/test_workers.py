@@ -15,6 +15,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from docsite.hits import Hit
 from tests.acceptance.surviving import (
     Site,
@@ -27,7 +29,6 @@ from tests.acceptance.surviving import (
 )
 from tests.crawling import Crawler, RunningCrawl
 from tests.servers.origin import Origin
-from tests.servers.postgres import Postgres
 
 STOPS = int(os.environ.get("SOAK_STOPS", "2"))
 LEASE = float(os.environ.get("SOAK_LEASE", "3"))
@@ -35,6 +36,14 @@ PAGES = 500
 HOSTS = 6
 ALONE = 2.0
 """Seconds between two hits of one worker that another's hit must not part."""
+
+
+@pytest.fixture(params=["postgresql", "redis"])
+def shared(request: pytest.FixtureRequest) -> str:
+    """The address of a new frontier that several machines can share."""
+    if request.param == "redis":
+        return str(request.getfixturevalue("valkey").frontier())
+    return str(request.getfixturevalue("postgres").database())
 
 
 def names_by_host(hits: list[Hit]) -> dict[str, list[tuple[float, str]]]:
@@ -72,14 +81,13 @@ def start(
 
 
 def test_four_workers_share_hosts_and_the_dead_ones_hosts_move(
-    postgres: Postgres, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+    shared: str, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
 ) -> None:
     """One of them is killed: its hosts go on with the others when its lease has run out."""
     site = Site(PAGES, HOSTS)
     server = origin(site.answer, addresses=site.addresses)
-    address = postgres.database()
     workers = [
-        start(crawl, f"w{n}", address, tmp_path, site, server.port, ADAPTIVE_FRONTIER_LEASE=10)
+        start(crawl, f"w{n}", shared, tmp_path, site, server.port, ADAPTIVE_FRONTIER_LEASE=10)
         for n in range(4)
     ]
     workers[0].until(lambda: len(server.hits()) > PAGES // 3)
@@ -96,12 +104,11 @@ def test_four_workers_share_hosts_and_the_dead_ones_hosts_move(
 
 
 def test_a_worker_that_was_stopped_past_its_lease_sends_nothing_for_another(
-    postgres: Postgres, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+    shared: str, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
 ) -> None:
     site = Site(100 * PAGES, HOSTS)
     server = origin(site.answer, addresses=site.addresses)
-    address = postgres.database()
-    workers = [start(crawl, f"w{n}", address, tmp_path, site, server.port) for n in range(2)]
+    workers = [start(crawl, f"w{n}", shared, tmp_path, site, server.port) for n in range(2)]
     chance = seed_of("stops")
     for number in range(STOPS):
         stopped = workers[number % 2]

@@ -1,4 +1,4 @@
-"""Both engines, on a clock that tests set forward."""
+"""All engines, on a clock that tests set forward."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from scrapy_adaptive.frontier.poller import Ranking
-from scrapy_adaptive.frontier.sql.frontier import SqlFrontier
+from scrapy_adaptive.frontier.protocol import Frontier
+from tests.frontier.engines import ENGINES, open_engine
 from tests.servers.postgres import Postgres
-
-ENGINES = ("sqlite", "postgresql")
+from tests.servers.valkey import Valkey
 
 
 @dataclass
@@ -33,14 +33,17 @@ def clock() -> Clock:
 
 @pytest.fixture(params=ENGINES)
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A new, empty database of either kind."""
+    """A new, empty database of each kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/crawl.db"
+    if request.param == "redis":
+        valkey: Valkey = request.getfixturevalue("valkey")
+        return valkey.frontier()
     postgres: Postgres = request.getfixturevalue("postgres")
     return postgres.database()
 
 
-Opened = Callable[..., SqlFrontier]
+Opened = Callable[..., Frontier]
 
 
 @pytest.fixture
@@ -55,9 +58,9 @@ def opened(address: str, clock: Clock) -> Iterator[Opened]:
             egress: str = "shared",
             ttl: float = 10.0,
             ranking: Ranking | None = None,
-        ) -> SqlFrontier:
+        ) -> Frontier:
             ranking = ranking or Ranking(age_share=0)
-            frontier = stack.enter_context(closing(SqlFrontier(address, spider, ranking, clock)))
+            frontier = stack.enter_context(closing(open_engine(address, spider, ranking, clock)))
             frontier.open(worker, egress, ttl)
             return frontier
 

@@ -7,9 +7,10 @@ happened, clocks go on past leases, workers die.
 from __future__ import annotations
 
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -23,14 +24,16 @@ from hypothesis.stateful import (
 from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.frontier.protocol import (
     Done,
+    Frontier,
     Given,
     Held,
     Lease,
     SessionLostError,
     Visit,
 )
-from scrapy_adaptive.frontier.sql.frontier import SqlFrontier
 from tests.frontier.conftest import Clock
+from tests.frontier.engines import abandon, open_engine, waits
+from tests.servers.valkey import Valkey
 
 HOSTS = ("a", "b", "c")
 TTL = 10.0
@@ -40,7 +43,7 @@ WORKERS = 2
 class Worker:
     """What one worker believes to hold, as long as its own deadline has not passed."""
 
-    def __init__(self, frontier: SqlFrontier) -> None:
+    def __init__(self, frontier: Frontier) -> None:
         self.frontier = frontier
         self.deadline = 0.0
         self.visits: dict[Lease, dict[int, Given]] = {}
@@ -62,27 +65,30 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = tempfile.TemporaryDirectory()
+        self.stack = ExitStack()
         self.clock = Clock()
         self.found: set[str] = set()
         self.done: set[str] = set()
         self.workers: list[Worker] = []
 
+    def address(self) -> str:
+        """A new, empty frontier."""
+        folder = self.stack.enter_context(tempfile.TemporaryDirectory())
+        return f"sqlite:///{Path(folder)}/crawl.db"
+
     @initialize()
     def begin(self) -> None:
+        address = self.address()
         for number in range(WORKERS):
-            address = f"sqlite:///{Path(self.folder.name)}/crawl.db"
             ranking = Ranking(discount=0.5, per_host=4)
-            worker = Worker(SqlFrontier(address, "spider", ranking, self.clock))
+            worker = Worker(open_engine(address, "spider", ranking, self.clock))
             self.workers.append(worker)
             self.open(number)
 
     def teardown(self) -> None:
         for worker in self.workers:
-            worker.frontier.database.engine.dispose()
-            if worker.frontier._liveness is not None:
-                worker.frontier._liveness.end()
-        self.folder.cleanup()
+            abandon(worker.frontier)
+        self.stack.close()
 
     def open(self, number: int) -> None:
         worker = self.workers[number]
@@ -148,15 +154,8 @@ class FrontierMachine(RuleBasedStateMachine):
             if is_alive:
                 assert given.url not in self.done
                 self.done.add(given.url)
-            elif self.is_done(given.url):
+            elif not waits(self.workers[0].frontier, given.url):
                 self.done.add(given.url)
-
-    def is_done(self, url: str) -> bool:
-        frontier = self.workers[0].frontier
-        asked = "SELECT state, due FROM adaptive_visit WHERE url = ?"
-        with frontier.database.transaction() as connection:
-            row = connection.exec_driver_sql(asked, (url,)).one()
-        return (row.state, row.due) == (0, None)
 
     @precondition(lambda self: any(worker.visits for worker in self.workers))
     @rule(who=who)
@@ -196,7 +195,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(who=who)
     def die(self, who: int) -> None:
         """Another begins in its place; its hosts are another's only later."""
-        self.workers[who].frontier._session = 0
+        self.workers[who].frontier._session = 0  # type: ignore[attr-defined]
         self.open(who)
 
     @invariant()
@@ -218,10 +217,32 @@ class FrontierMachine(RuleBasedStateMachine):
                 assert not held & self.done
 
 
-TestFrontierMachine = FrontierMachine.TestCase
-TestFrontierMachine.settings = settings(
+SETTINGS = settings(
     max_examples=40,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+
+TestFrontierMachine = FrontierMachine.TestCase
+TestFrontierMachine.settings = SETTINGS
+
+
+class RedisMachine(FrontierMachine):
+    """The same on Redis."""
+
+    valkey: Valkey
+
+    def address(self) -> str:
+        return self.valkey.frontier()
+
+
+TestRedisMachine = RedisMachine.TestCase
+TestRedisMachine.settings = SETTINGS
+
+
+@pytest.fixture(autouse=True)
+def redis_of_the_machine(request: pytest.FixtureRequest) -> None:
+    """A server, where the machine needs one."""
+    if request.cls is TestRedisMachine:
+        RedisMachine.valkey = request.getfixturevalue("valkey")

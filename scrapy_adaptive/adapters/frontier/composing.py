@@ -15,6 +15,7 @@ from scrapy_adaptive.frontier.poller import TIE, PollStrategy, Ranking
 from scrapy_adaptive.frontier.protocol import FrontierError, UnavailableError
 
 from .crawl import FrontierCrawl
+from .redis_settings import connector, follow
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -39,7 +40,9 @@ def make_frontier(
     _refuse_two_truths(crawler, settings)
     ranking = Ranking(max(TIE, settings.host_depth_discount), settings.frontier_per_host)
     try:
-        frontier = open_frontier(settings.frontier, crawler.spidercls.name, ranking)
+        spider, given = crawler.spidercls.name, crawler.settings
+        frontier = open_frontier(settings.frontier, spider, ranking, connector(given))
+        follow(frontier, settings.frontier, spider, given)
         state = frontier.load_spider()
     except (FrontierError, UnavailableError) as error:
         shown = without_password(settings.frontier)

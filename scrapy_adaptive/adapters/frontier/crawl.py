@@ -36,6 +36,7 @@ from .courier import Courier
 from .feeds import Feeds
 from .outbox import Outbox
 from .rights import Rights, boot_time, host_of
+from .seeds import seeds_of
 from .session import Owner, Release, Session
 from .tracking import Tracking
 
@@ -147,6 +148,7 @@ class FrontierCrawl(Owner):
             clock=boot_time,
             before_turn=self._feeds.sync,
         )
+        self._session.seeds = seeds_of(self._crawler, self.tracking, self._frontier)
         self._begin_state()
         self._end_watch = watch_for_waking(self._on_woken)
         self._loop = create_looping_call(self._tick)
@@ -228,6 +230,7 @@ class FrontierCrawl(Owner):
         """Write down what is done, what was learned, and give everything back."""
         deadline = time.monotonic() + PATIENCE
         self._save_state()
+        self._write_stats()
         states = dict(self.states(everything=True))
         while time.monotonic() < deadline:
             self._session.tick()
@@ -435,7 +438,13 @@ class FrontierCrawl(Owner):
 
     def on_polled(self) -> None:
         self._stats.inc_value("adaptive/frontier/polls")
+        self._write_stats()
         self._engine.nudge()
+
+    def _write_stats(self) -> None:
+        self._stats.set_value("adaptive/frontier/calls", self._session.calls)
+        if self._frontier.damaged:
+            self._stats.set_value("adaptive/frontier/damaged", self._frontier.damaged)
 
     def on_lost(self, leases: Collection[Lease] | None) -> None:
         for lease in list(self._open) if leases is None else leases:

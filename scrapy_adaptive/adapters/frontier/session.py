@@ -14,6 +14,7 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_adaptive.frontier.protocol import Beat, SessionLostError, Turn, UnavailableError
@@ -27,14 +28,21 @@ if TYPE_CHECKING:
     from .courier import Courier
     from .outbox import Outbox
     from .rights import Rights
+    from .seeds import Seeds
 
 logger = logging.getLogger("scrapy_adaptive")
 
 FLUSH = 0.25
-"""Seconds between two turns."""
+"""Seconds between two turns, where there is little to visit."""
 
 FLUSH_DONE = 100
 """Visits that are done, and are written down at once."""
+
+ENOUGH = 5
+"""Visits that are held and not sent, with which a turn has time."""
+
+MOST_RELEASED = 50
+"""Hosts that one call gives back."""
 
 AGAIN = 1.0
 """Seconds after which a call that failed is repeated."""
@@ -167,6 +175,10 @@ class Session:
         self._asked_at: dict[str, float] = {}
         self._not_before = -math.inf
         self._is_told = False
+        self.calls = 0
+        """Calls of the frontier so far."""
+        self.seeds: Seeds | None = None
+        """Of a spider that gets its start requests from elsewhere."""
 
     @property
     def is_idle(self) -> bool:
@@ -192,7 +204,7 @@ class Session:
             self._ask_for(host, now)
         elif self._is_turn_due(now):
             self._turn(now)
-        elif not self._owner.is_closing:
+        elif not self._owner.is_closing and not self._take_seeds(now):
             self._poll(now)
 
     def hold_back(self, seconds: float) -> None:
@@ -217,6 +229,7 @@ class Session:
                 self._on_error(error, gives=gives)
             self.tick()
 
+        self.calls += 1
         self._courier.send(call, answered)
 
     def _on_success(self) -> None:
@@ -302,13 +315,14 @@ class Session:
         self._send(self._before_turn, stored, gives=False)
 
     def _release(self) -> None:
-        release = self.releases[0]
+        some = list(islice(self.releases, MOST_RELEASED))
 
         def released(_: None) -> None:
-            if self.releases and self.releases[0] is release:
-                self.releases.popleft()
+            for release in some:
+                if self.releases and self.releases[0] is release:
+                    self.releases.popleft()
 
-        self._send(lambda: self._frontier.release(*release), released, gives=False)
+        self._send(lambda: self._frontier.release_all(some), released, gives=False)
 
     def _next_wanted(self, now: float) -> str | None:
         leaving = {release.lease.host for release in self.releases}
@@ -328,19 +342,25 @@ class Session:
         self._send(lambda: self._frontier.lease(1, 0, only=host), answered, gives=True)
 
     def _is_turn_due(self, now: float) -> bool:
-        if not len(self._outbox):
+        if not (len(self._outbox) or (self.seeds is not None and self.seeds.written)):
             return False
-        soon = self._owner.is_closing or self._outbox.done_count >= FLUSH_DONE
-        return soon or now >= self._flushed_at + FLUSH
+        if self._owner.is_closing or self._outbox.done_count >= FLUSH_DONE:
+            return True
+        unsent = sum(map(len, self._owner.unsent().values()))
+        each = self._frontier.turn_each if unsent >= ENOUGH else FLUSH
+        return now >= self._flushed_at + each
 
     def _turn(self, now: float) -> None:
         self._flushed_at = now
         done, new = self._outbox.take()
         refill = {} if self._owner.is_closing else self._owner.dry_hosts()
+        written = [] if self.seeds is None else self.seeds.take_written()
 
         def call() -> Turn:
             if done:
                 self._before_turn()
+            if written and self.seeds is not None:
+                self.seeds.frontier.seeds_written(written)
             return self._frontier.turn(done, new, refill)
 
         def turned(turn: Turn) -> None:
@@ -354,6 +374,17 @@ class Session:
                     self._owner.on_given(lease, visits)
 
         self._send(call, turned, gives=bool(refill))
+
+    def _take_seeds(self, now: float) -> bool:
+        """Take more of them, where there is room; returns whether they are asked for."""
+        seeds = self.seeds
+        if seeds is None or len(self._outbox) or not self._owner.may_poll():
+            return False
+        room = self._strategy.orders - sum(map(len, self._owner.unsent().values()))
+        if room < seeds.most or not seeds.are_due(now):
+            return False
+        self._send(seeds.take, seeds.on_taken, gives=False)
+        return True
 
     def _poll(self, now: float) -> None:
         owner = self._owner

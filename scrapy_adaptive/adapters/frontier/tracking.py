@@ -149,12 +149,16 @@ class Tracking:
 
     # What comes from the spider
 
-    def seed(self, request: Request) -> bool:
-        """A start request becomes a row; returns whether it does not pass by the table."""
+    def seed(self, request: Request, *, is_start: bool = True) -> bool:
+        """A start request becomes a row; returns whether it does not pass by the table.
+
+        Args:
+            is_start: it comes again with each start, and is one visit all the same.
+        """
         if request.meta.get(PASSES_META_KEY) is False:
             return False
         try:
-            link = self._links.row(request, is_seed=True)
+            link = self._links.row(request, is_seed=is_start)
         except UnstorableError as error:
             self._links.on_unstorable(request, error)
             return False

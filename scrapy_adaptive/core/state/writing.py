@@ -27,8 +27,8 @@ from .fields import Kind, Mark, fields_of, is_changed_in_place, new
 DIGITS = 9
 """Significant digits of a number that is written."""
 
-MICROSECONDS = 6
-"""Decimals of an age: one more or less decides nothing."""
+MICROSECONDS = 1e6
+"""In a second: an age is written in whole ones, as one more or less decides nothing."""
 
 ANY = Kind(None)
 
@@ -110,7 +110,7 @@ def _age(seconds: float) -> float | str:
     """Rounded down: an instant comes back no earlier than it was."""
     if not math.isfinite(seconds):
         return str(seconds)
-    return math.floor(seconds * 10**MICROSECONDS) / 10**MICROSECONDS
+    return math.floor(seconds * MICROSECONDS) / MICROSECONDS
 
 
 def _number(value: float) -> float | str:

@@ -8,15 +8,18 @@ Laws
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, func, select, text
+
+from scrapy_adaptive.frontier.rows import HostRow, WorkerRow, read_state
 
 from .schema import ASLEEP, HELD, HOST, LEASE, READY, SESSION, SPIDER, VISIT
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
     from .frontier import SqlFrontier
 
 PER_HOST = text(f"""
@@ -29,27 +32,12 @@ SELECT h.host AS host,
     min(CASE WHEN v.state <> {HELD} THEN v.due END) AS due,
     (SELECT min(s.worker) FROM adaptive_lease l JOIN adaptive_session s ON s.id = l.session_id
         WHERE l.host_id = v.host_id) AS owner,
-    (SELECT min(l.state) FROM adaptive_lease l WHERE l.host_id = v.host_id) AS state
+    (SELECT min(l.state) FROM adaptive_lease l WHERE l.host_id = v.host_id) AS state,
+    (SELECT min(l.state_at) FROM adaptive_lease l WHERE l.host_id = v.host_id) AS state_at
 FROM adaptive_visit v JOIN adaptive_host h ON h.id = v.host_id
 WHERE v.spider_id = :spider AND (:host IS NULL OR h.host = :host)
 GROUP BY v.host_id, h.host ORDER BY count(*) DESC, h.host LIMIT :most
 """).bindparams(bindparam("host", type_=HOST.c.host.type))
-
-
-class HostRow(NamedTuple):
-    """A host, as `show` tells it."""
-
-    host: str
-    ready: int
-    asleep: int
-    leased: int
-    failed: int
-    finished: int
-    due_in: float | None
-    """Seconds until its next visit is due, less than 0 where it is; None where none is."""
-    owner: str | None
-    limit: float | None
-    """Requests a second that were learned to be the most; None where none was."""
 
 
 class Admin:
@@ -76,7 +64,7 @@ class Admin:
                 int(row.finished),
                 None if row.due is None else (row.due - now) / 1000,
                 row.owner,
-                _limit(row.state),
+                *read_state(row.state, (now - (row.state_at or now)) / 1000),
             )
             for row in rows
         ]
@@ -167,31 +155,30 @@ class Admin:
                 raw.autocommit = False
         return gone
 
-    def workers(self) -> int:
+    def workers(self) -> list[WorkerRow]:
         """Sessions of this spider that live."""
         with self._database.transaction() as connection:
             now = self._database.now(connection)
-            live = select(func.count()).where(
+            live = SESSION.select().where(
                 SESSION.c.spider_id == self._spider, SESSION.c.deadline >= now
             )
-            return int(connection.execute(live).scalar_one())
+            rows = connection.execute(live).all()
+            return [
+                WorkerRow(
+                    row.worker,
+                    row.egress,
+                    self._held_by(connection, row.id),
+                    (row.deadline - now) / 1000,
+                )
+                for row in rows
+            ]
+
+    def _held_by(self, connection: Connection, session: int) -> int:
+        held = select(func.count()).where(LEASE.c.session_id == session)
+        return int(connection.execute(held).scalar_one())
 
     def leased(self) -> int:
         """Hosts that are held by anybody."""
         with self._database.transaction() as connection:
             held = select(func.count()).where(LEASE.c.session_id.is_not(None))
             return int(connection.execute(held).scalar_one())
-
-
-def _limit(state: str | None) -> float | None:
-    """The least rate that was learned of a host's slots."""
-    try:
-        slots = json.loads(state or "{}").get("slots", {})
-        rates = [
-            entry["learned"]["refused_rate"]
-            for entry in slots.values()
-            if entry.get("learned", {}).get("refused_rate")
-        ]
-    except (AttributeError, TypeError, ValueError, KeyError):
-        return None
-    return min(rates, default=None)

@@ -68,6 +68,9 @@ class SqlFrontier:
         UnavailableError: the database does not answer.
     """
 
+    damaged = 0
+    turn_each = 0.25
+
     def __init__(
         self,
         address: str,
@@ -155,6 +158,10 @@ class SqlFrontier:
                 .values(session_id=None, wake_at=wake_at, wanted_at=0)
             )
         self._leases.pop(host, None)
+
+    def release_all(self, releases: Sequence[tuple[Lease, State | None, float]]) -> None:
+        for each in releases:
+            self.release(*each)
 
     def close(self) -> None:
         if self._session:

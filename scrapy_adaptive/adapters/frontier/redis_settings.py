@@ -1,0 +1,80 @@
+"""What scrapy-redis's settings and spiders mean for a frontier on Redis.
+
+Laws
+----
+* The connection is scrapy-redis's own, by REDIS_URL, REDIS_PARAMS and the rest; but the client
+  repeats nothing by itself, and answers bytes.
+* Nothing is flushed while another session lives, nor before a crawl is finished.
+* What an old queue holds is named, never read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from scrapy.settings import BaseSettings
+
+from scrapy_adaptive.adapters.settings import is_set
+from scrapy_adaptive.frontier.opening import REDIS, scheme_of
+
+if TYPE_CHECKING:
+    from scrapy_adaptive.frontier.protocol import Frontier
+
+logger = logging.getLogger("scrapy_adaptive")
+
+PASSED_ON = ("REDIS_HOST", "REDIS_PORT", "REDIS_DB")
+"""Settings of scrapy-redis that its own code reads, where the address names no server."""
+
+QUEUE_KEY = "%(spider)s:requests"
+"""SCHEDULER_QUEUE_KEY where it is not set."""
+
+
+def connector(settings: BaseSettings) -> Callable[[str], Any]:
+    """Makes clients of redis-py, as these settings say.
+
+    `redis://` with nothing behind is where REDIS_URL, or REDIS_HOST and the rest, point to.
+    """
+
+    def connect(address: str) -> Any:
+        from scrapy_redis.connection import get_redis_from_settings
+
+        from scrapy_adaptive.frontier.redis.connecting import OPTIONS, read_address
+
+        url, _ = read_address(address)
+        given = settings.getdict("REDIS_PARAMS")
+        fixed = {name: OPTIONS[name] for name in ("retry", "retry_on_timeout", "decode_responses")}
+        own = BaseSettings({"REDIS_PARAMS": {**OPTIONS, **given, **fixed}})
+        if urlsplit(url).netloc:
+            own.set("REDIS_URL", url)
+        elif settings.get("REDIS_URL"):
+            own.set("REDIS_URL", settings.get("REDIS_URL"))
+        else:
+            for name in PASSED_ON:
+                own.set(name, settings.get(name))
+        return get_redis_from_settings(own)
+
+    return connect
+
+
+def follow(frontier: Frontier, address: str, spider: str, settings: BaseSettings) -> None:
+    """Keep SCHEDULER_PERSIST and SCHEDULER_FLUSH_ON_START; tell of an old queue."""
+    if scheme_of(address) not in REDIS:
+        return
+    from scrapy_adaptive.frontier.redis.frontier import RedisFrontier
+
+    assert isinstance(frontier, RedisFrontier)
+    frontier.flushes = settings.getbool("SCHEDULER_FLUSH_ON_START")
+    if is_set(settings, "SCHEDULER_PERSIST"):
+        frontier.persists = settings.getbool("SCHEDULER_PERSIST")
+    key = str(settings.get("SCHEDULER_QUEUE_KEY") or QUEUE_KEY) % {"spider": spider}
+    count = frontier.length(key)
+    if count:
+        logger.warning(
+            "%d requests of scrapy-redis wait in %s, and are not taken over: let its own crawl "
+            "finish them, or see the page on moving from scrapy-redis",
+            count,
+            key,
+        )

