@@ -84,7 +84,7 @@ class TestTrials:
         assert [found.on_served() for _ in range(58)] == [False] * 57 + [True]
 
     def test_a_third_refusal_early_on_is_the_rates(self) -> None:
-        """ln(.1339 / .004) = 3.5, and twice that: no proof yet, chance refuses at a trial as well."""
+        """ln(.1339 / .004) = 3.5, and twice that: no proof yet: chance refuses too."""
         found = trial(4, 1000)
         found.on_served()
         assert [found.on_refused() for _ in range(3)] == [False, False, True]
