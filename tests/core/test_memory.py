@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.memory import HOSTILE_BYTES, hostile, quiet
+from scrapy_adaptive.core.breaker.backoff import LONGEST
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.types import Answer, Hold, Outcome, Reason
 from tests.core.virtual import STEADY, Virtual
@@ -58,7 +59,7 @@ def test_after_a_clock_that_jumps_nothing_is_sent_early_and_no_slot_sleeps_for_e
         crawl.governor.on_answer(permit, answer, crawl.now)
         owed = max(owed, crawl.now + (told or 0.0))
         hold = crawl.hold()
-        assert hold is None or hold.until < crawl.now + 4000.0
+        assert hold is None or hold.until < crawl.now + 1.1 * LONGEST
     crawl.wait(1e6)
     crawl.send()
     assert crawl.hold() is not None

@@ -107,10 +107,10 @@ def _page(page: Any) -> Any:
 
 
 def _age(seconds: float) -> float | str:
-    """Rounded down: an instant comes back no earlier than it was."""
+    """Rounded away from now: what is to come comes no earlier, what was is no later."""
     if not math.isfinite(seconds):
         return str(seconds)
-    return math.floor(seconds * MICROSECONDS) / MICROSECONDS
+    return math.copysign(math.ceil(abs(seconds) * MICROSECONDS) / MICROSECONDS, seconds)
 
 
 def _number(value: float) -> float | str:

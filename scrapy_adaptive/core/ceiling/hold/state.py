@@ -64,7 +64,7 @@ class Bracket:
     @property
     def hurries(self) -> bool:
         """Whether stages are short and prove nothing: the limit is unknown or far."""
-        far = FAR * self.rate <= self.hi < math.inf
+        far = FAR * self.rate <= self.hi * (1.0 + 1e-6) < math.inf
         return (self.is_start or far) and not self.is_window
 
     @property
