@@ -20,7 +20,7 @@ class Page(NamedTuple):
 
     number: int
     kind: str
-    """Its normalised path: pages of one kind share an endpoint."""
+    """The normalised path. Pages of one kind share an endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
