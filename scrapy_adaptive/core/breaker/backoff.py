@@ -12,6 +12,7 @@ Laws
 * Where refusals come by chance, as many test requests may be refused as chance explains, after the
   same silence each.
 * Where a host fails instead of refusing, the silence begins at 0.25 s and doubles, up to a second.
+  So it does where a site asks for a wait of 0 s: then no window of time must end.
 * Chance only lengthens a silence.
 """
 
@@ -41,7 +42,7 @@ LONGEST = 86_400.0
 """Most seconds of a silence that nobody asked for."""
 
 LONGEST_TEST = 1.0
-"""Most seconds between two tests of a host that fails."""
+"""Most seconds between two tests of a host that fails, or asks for a wait of 0 s."""
 
 JITTER_RATIO = 0.02
 """Most by which chance lengthens a silence, as a share of it."""
@@ -132,7 +133,7 @@ class Backoff:
             return self.last
         self.tries += 1
         self.failed_debts += self.tries == 1 and self.is_owed
-        if failed:
+        if failed or told == 0.0:
             self.last = max(self.last, min(2.0 * self.last, LONGEST_TEST))
         elif told is None:
             self.last = self._next(rate)

@@ -69,6 +69,14 @@ def test_a_wait_that_the_site_asked_for_grows_where_it_was_too_short_twice() -> 
     assert waits == [1.0, 1.0, 11.0, 35.0, 62.0, 150.0, 305.0]
 
 
+def test_a_site_that_asks_for_no_wait_is_tested_each_second() -> None:
+    """It refuses each page once: rungs would hold the host for minutes."""
+    silence = Backoff()
+    waits = [silence.first(rate=10.0, told=0.0)]
+    waits += [silence.longer(rate=10.0, told=0.0) for _ in range(4)]
+    assert waits == [0.25, 0.5, 1.0, 1.0, 1.0]
+
+
 @pytest.mark.parametrize(("told", "failed"), [(7.0, False), (None, True)])
 def test_chance_excuses_neither_a_word_of_the_site_nor_a_failure(
     told: float | None, failed: bool
