@@ -133,7 +133,7 @@ class Backoff:
             return self.last
         self.tries += 1
         self.failed_debts += self.tries == 1 and self.is_owed
-        if failed or told == 0.0:
+        if told == 0.0 or (failed and told is None):
             self.last = max(self.last, min(2.0 * self.last, LONGEST_TEST))
         elif told is None:
             self.last = self._next(rate)

@@ -77,7 +77,7 @@ def test_a_site_that_asks_for_no_wait_is_tested_each_second() -> None:
     assert waits == [0.25, 0.5, 1.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize(("told", "failed"), [(7.0, False), (None, True)])
+@pytest.mark.parametrize(("told", "failed"), [(7.0, False), (7.0, True), (None, True)])
 def test_chance_excuses_neither_a_word_of_the_site_nor_a_failure(
     told: float | None, failed: bool
 ) -> None:
