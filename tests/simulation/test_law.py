@@ -98,10 +98,10 @@ def refused(crawls: Iterable[Readings]) -> float:
 CASES = (
     Case("bucket:10/5", SHORT, goodput=0.965, refused=0.004),
     Case("bucket:1/5", LONG, goodput=0.97, refused=0.005),
-    Case("bucket:1/100", SHORT, goodput=1.0, refused=0.02),
-    Case("bucket:0.2/20", SHORT, goodput=1.0, refused=0.045),
+    Case("bucket:1/100", SHORT, goodput=1.0, refused=0.04),
+    Case("bucket:0.2/20", SHORT, goodput=1.0, refused=0.08),
     Case("window:60/60", LONG, goodput=0.88, refused=0.007),
-    Case("window:60/60,first-hit", LONG, goodput=0.93, refused=0.005),
+    Case("window:60/60,first-hit", LONG, goodput=0.93, refused=0.0055),
     Case("window:60/60,retry-after", LONG, goodput=0.97, refused=0.006),
     Case("window:600/10", SHORT, goodput=0.90, refused=0.003),
     Case("cap:4/0.25", SHORT, goodput=0.93, refused=0.004),

@@ -251,7 +251,7 @@ class Hold(Ceiling):
         if bracket.hurries:
             self._move(now, 2.0 * rate)
             return
-        bracket.is_window = False
+        bracket.is_window = bracket.is_blamed = False
         bracket.lo = max(bracket.lo, rate)
         if bracket.passed >= ISOLATED:
             bracket.best = max(bracket.best, rate)

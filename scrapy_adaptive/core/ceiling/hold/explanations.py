@@ -71,6 +71,7 @@ def by_trial(state: State, epoch: Epoch) -> Verdict | None:
         return Verdict(state.bracket.rate, is_new=False)
     state.trial = state.fallback = None
     state.bracket = before
+    before.is_blamed = True
     before.lo = max(before.lo, min(before.hi, epoch.least) * (1.0 - MARGIN))
     return Verdict(before.lo)
 
@@ -106,7 +107,7 @@ def by_rate(state: State, epoch: Epoch) -> Verdict:
             least = _cut(state, epoch, least)
             if is_slow or bracket.cuts > CUTS:
                 return _begin_trial(state, epoch, FASTER, epoch.rate)
-        elif epoch.was_held and epoch.served > 1:
+        elif epoch.was_held and epoch.served > 1 and not bracket.is_blamed:
             return _begin_trial(state, epoch, MUCH_FASTER, least)
     if epoch.was_held or (bracket.is_start and epoch.recovery.tries):
         bracket.lo = 0.0
