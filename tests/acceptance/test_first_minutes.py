@@ -149,7 +149,7 @@ def wait_for(port: int, serving: subprocess.Popen[bytes]) -> None:
 
 
 def test_every_command_of_the_page_on_simulations_runs_in_its_order(tmp_path: Path) -> None:
-    """What needs matplotlib comes after its installation; `tests/docs` runs the page's program."""
+    """What needs matplotlib comes after its installation; `tests/simulation` runs its program."""
     typed = [line for box in commands("howto/simulate") for line in box]
     installed = next(n for n, line in enumerate(typed) if line.startswith("pip install"))
     assert [n > installed for n, line in enumerate(typed) if "--plot" in line] == [True]
