@@ -67,4 +67,4 @@ $(VENV)/.%: $(BIN)/python pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist docs/_build sample_project/run .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build sample_project/run .mypy_cache .pytest_cache .ruff_cache .hypothesis
