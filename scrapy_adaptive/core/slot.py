@@ -86,6 +86,7 @@ class Slot:
         "ceiling",
         "classes",
         "doubts",
+        "expected_places",
         "expected_rate",
         "in_flight",
         "is_new",
@@ -160,6 +161,9 @@ class Slot:
         """Requests fetched again because of a refusal."""
         self.expected_rate = 0.0
         """1/s that rules let pass, as a first guess; 0 without rules."""
+        self.expected_places = 0
+        """Requests in flight that rules allow: with the first latency they are a first guess of the
+        rate; 0 where no rule says so."""
 
     # Questions
 
@@ -370,6 +374,8 @@ class Slot:
         self._end(permit)
         before = self.delay
         if answer.latency is not None:
+            if self.expected_places and answer.may_lower and not self.accepted_count:
+                self._expect_places(answer.latency)
             self.pace.on_latency(
                 answer.latency, may_lower=answer.may_lower, is_strange=self._is_strange(answer)
             )
@@ -416,6 +422,15 @@ class Slot:
         if self.is_new and rate:  # not the user's delay, which it replaces
             start = min(self.limits.start_delay, 1.0 / rate or self.limits.start_delay)
             self.pace.latency_delay = min(self.pace.latency_delay, start)
+        self._begin_at(rate)
+
+    def _expect_places(self, latency: float) -> None:
+        """The first latency is there: so much passes with all places taken."""
+        self.pace.latency_delay = 0.0
+        if latency > 0.0:
+            self._begin_at(min(self.expected_places / latency, self.expected_rate or NEVER))
+
+    def _begin_at(self, rate: float) -> None:
         learned = self.ceiling.learned
         is_known = self.refused_count or (learned is not None and learned.refused_rate < NEVER)
         if is_known or not self.ceiling.rate < rate * HEADROOM < NEVER:

@@ -18,7 +18,7 @@ from scrapy.settings import Settings
 from scrapy_adaptive import SettingsError
 from scrapy_adaptive.adapters.settings import read_settings
 from scrapy_adaptive.core.limits.rule import Identity, Rule, RuleError
-from scrapy_adaptive.rules.reading import READERS, SYNONYMS, hashed, read_rule
+from scrapy_adaptive.rules.reading import READERS, SYNONYMS, hashed, pausing, read_rule
 from scrapy_adaptive.rules.schema import RULES
 from scrapy_adaptive.rules.table import RuleTable
 from scrapy_adaptive.rules.toml_file import read_toml
@@ -168,7 +168,7 @@ def test_an_identity_that_nobody_tells_is_refused() -> None:
 
 
 def test_a_bad_row_keeps_its_last_good_form(tmp_path: Path) -> None:
-    """An operator's slip opens no gate; a row that never was good holds nobody."""
+    """An operator's slip opens no gate; a row that never was good pauses what it means."""
     table = RuleTable(f"sqlite:///{tmp_path}/rules.db")
     table.create()
     with table.engine.begin() as connection:
@@ -181,7 +181,48 @@ def test_a_bad_row_keeps_its_last_good_form(tmp_path: Path) -> None:
     second = table.read()
     assert first is not None
     assert second is not None
-    assert second.rules == first.rules
+    assert second.rules[0] == first.rules[0]
+    assert second.rules[1] == Rule(id="8", is_stored=True, name="bad row 8", paused=True)
     assert [each.id for each in second.problems] == ["7", "8"]
     assert "adaptive_rules id 7: rate = -2.0" in second.problems[0].why
     assert "last good form holds" in second.problems[0].why
+    assert "nothing that it may mean is sent" in second.problems[1].why
+
+
+PAUSED: dict[str, tuple[dict[str, Any], Callable[[Rule], object], object]] = {
+    "its host": ({"host": "A.org", "rate": -1}, lambda rule: rule.host, "a.org"),
+    "its pages": ({"uri": "/api/*", "rate": -1}, lambda rule: rule.uri, "/api/*"),
+    "all pages, where it cannot be read which": (
+        {"host": "a.org", "uri": "api"},
+        lambda rule: (rule.host, rule.uri),
+        ("a.org", "*"),
+    ),
+    "its account": (
+        {"identity": "account=alice", "rate": -1},
+        lambda rule: rule.identity,
+        Identity("account", "alice"),
+    ),
+    "everybody, where nobody knows whom": (
+        {"identity": "acount=alice", "rate": 1},
+        lambda rule: rule.identity,
+        None,
+    ),
+    "nobody, in a dry run": ({"dry_run": 1, "rate": -1}, lambda rule: rule.dry_run, True),
+    "nobody any more": ({"expires_at": 9, "rate": -1}, lambda rule: rule.expires_at, 9.0),
+}
+
+
+@pytest.mark.parametrize("name", PAUSED)
+def test_a_row_that_never_was_good_pauses(name: str) -> None:
+    given, look, expected = PAUSED[name]
+    with pytest.raises(RuleError):
+        read_rule(given, id="1", sources={"account"})
+    rule = pausing(given, id="1", sources={"account"})
+    assert rule is not None
+    assert rule.paused
+    assert look(rule) == expected
+
+
+def test_a_row_whose_host_cannot_be_read_holds_nobody() -> None:
+    """Whoever reads it is told; a crawl does not begin with it."""
+    assert pausing({"host": "a b", "rate": 1.0}, id="1") is None
