@@ -20,8 +20,8 @@ from scrapy.utils.project import get_project_settings
 
 from scrapy_adaptive.command_line import OneLineParser, add_command
 from scrapy_adaptive.core.limits.book import Book
-from scrapy_adaptive.core.limits.uses import Use
 from scrapy_adaptive.core.limits.rule import Rule, normalised_uri
+from scrapy_adaptive.core.limits.uses import Use
 from scrapy_adaptive.rules import describing
 
 from .known_limits import open_table

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from scrapy_adaptive.core.limits.uses import Use
 from scrapy_adaptive.core.limits.rule import Rule, RuleError
+from scrapy_adaptive.core.limits.uses import Use
 
 from .quotas import QuotaTable
 from .reading import pausing, read_rule
