@@ -13,6 +13,7 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -97,6 +98,9 @@ class RuleTable:
         Raises:
             DatabaseError: the table cannot be read.
         """
+        file = self.engine.url.database if self.engine.dialect.name == "sqlite" else None
+        if file and not file.startswith("file:") and not Path(file).exists():
+            raise DatabaseError(f"{self.address}: there is no such file")  # SQLite would make one
         columns = sa.select(RULES).order_by(RULES.c.id)
         try:
             with self.engine.connect() as connection:
