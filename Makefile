@@ -15,7 +15,7 @@ test: lint types contracts
 
 # What chance decides, more often than `make test` has time for.
 soak: $(VENV)/.test
-	SOAK_KILLS=10 $(BIN)/python -m pytest -q -n $(JOBS) tests/acceptance/test_journal.py
+	SOAK_KILLS=10 $(BIN)/python -m pytest -q -s tests/acceptance/test_journal.py -k killed
 	SOAK_KILLS=20 SOAK_PAGES=3000 SOAK_STOPS=20 SOAK_LEASE=10 $(BIN)/python -m pytest -q -s \
 		-o timeout=3000 tests/acceptance/test_killed.py tests/acceptance/test_workers.py
 	SOAK_KILLS=10 SOAK_PAGES=3000 $(BIN)/python -m pytest -q -s -o timeout=3000 \
