@@ -289,7 +289,8 @@ class Session:
             if self._generation not in (None, beat.generation):
                 self._swaps = True
             self._generation = beat.generation
-            self._unsettled = beat.held != len(self._rights.leases) and not self.releases
+            differs = beat.is_unsure or beat.held != len(self._rights.leases)
+            self._unsettled = differs and not self.releases
             self._owner.on_wanted(beat.wanted)
 
         self._send(lambda: self._frontier.beat(states, hungry=hungry), beaten, gives=False)
@@ -297,9 +298,11 @@ class Session:
     def _settle(self) -> None:
         held = self._owner.held()
 
-        def settled(_: None) -> None:
+        def settled(lost: list[Lease]) -> None:
             self._unsettled = False
             self.is_dry = False
+            if lost:
+                self._owner.on_lost(lost)
 
         self._send(lambda: self._frontier.settle(held), settled, gives=False)
 

@@ -25,6 +25,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
+    MovedError,
     NoPermissionError,
     NoScriptError,
     RedisError,
@@ -220,6 +221,10 @@ class Server:
             yield
         except (AuthenticationError, AuthorizationError, NoPermissionError) as error:
             raise FrontierError(f"{self.shown}: {_told(error)}") from None
+        except MovedError as error:
+            where = f"{error.host}:{error.port}"
+            told = f"this node of the Cluster does not have the frontier: name {where}"
+            raise FrontierError(f"{self.shown}: {told}") from None
         except ResponseError as error:
             told = _told(error)
             if told.startswith("LOST"):
