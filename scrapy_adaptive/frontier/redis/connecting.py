@@ -301,7 +301,8 @@ def expected_type(name: str) -> str | None:
 def _told(error: BaseException) -> str:
     """The server's own words, in one line."""
     told = " ".join(str(error).split()) or type(error).__name__
-    return re.sub(r"script: [0-9a-f]+,? ?(on @?\S+)?", "", told)[:200]
+    told = re.sub(r"^Command # .* of pipeline caused error: ", "", told)
+    return re.sub(r",? ?script: ?[0-9a-f]*,? ?(on @?\S+)?", "", told)[:200]
 
 
 def _shown(damage: bytes) -> str:
