@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy.settings import BaseSettings
 
+from scrapy_adaptive.adapters.frontier.redis_settings import connector
 from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.frontier.protocol import Done, FrontierError
 from tests.frontier.conftest import Clock
@@ -24,7 +26,7 @@ from tests.frontier.test_conformance import page
 from tests.servers.forwarding import Forwarding
 from tests.servers.valkey import HIGHEST, MISSING, STARTS, Valkey, free_port, node, program
 
-pytest.importorskip("redis")
+pytest.importorskip("scrapy_redis")
 if program() is None:
     pytest.skip(MISSING, allow_module_level=True)
 
@@ -127,3 +129,27 @@ def test_a_node_of_a_cluster_that_does_not_have_the_frontier_names_the_one_that_
             time.sleep(0.05)
         with pytest.raises(FrontierError, match=f"name 127.0.0.1:{one.port}"):
             opened(other.frontier())
+
+
+def test_seeds_on_a_cluster_are_in_the_hash_tag_of_the_frontier(cluster: Valkey) -> None:
+    with closing(opened(cluster.frontier())) as one:
+        key = f"{one.server.prefix}:start_urls"
+        one.server.client.rpush(key, "http://a/")
+        assert one.take_seeds(key, 5) == [(1, b"http://a/")]
+        with pytest.raises(FrontierError, match="the key of the seeds must begin with"):
+            one.take_seeds("spider:start_urls", 5)
+
+
+@pytest.mark.parametrize(
+    ("address", "given"),
+    [
+        ("redis://127.0.0.1/0", f"{__name__}.on"),
+        ("redis://", "nowhere.master"),
+        ("redis://", "master"),
+        ("redis://", 3),
+    ],
+)
+def test_what_makes_no_client_is_refused_by_name(address: str, given: object) -> None:
+    settings = BaseSettings({"REDIS_PARAMS": {"redis_cls": given}})
+    with pytest.raises(FrontierError, match=f"redis_cls in REDIS_PARAMS is {given!r}"):
+        connector(settings)(address)

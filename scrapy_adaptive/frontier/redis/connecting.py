@@ -25,6 +25,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
+    ClusterCrossSlotError,
     MovedError,
     NoPermissionError,
     NoScriptError,
@@ -224,6 +225,9 @@ class Server:
         except MovedError as error:
             where = f"{error.host}:{error.port}"
             told = f"this node of the Cluster does not have the frontier: name {where}"
+            raise FrontierError(f"{self.shown}: {told}") from None
+        except ClusterCrossSlotError:
+            told = f"on a Cluster the key of the seeds must begin with {self.prefix}"
             raise FrontierError(f"{self.shown}: {told}") from None
         except ResponseError as error:
             told = _told(error)
