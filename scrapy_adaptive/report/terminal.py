@@ -2,7 +2,7 @@
 
 Laws
 ----
-* It shows a live crawl, by its address, or a journal that is being written.
+* It shows a live crawl, by its address, or journals that are being written: one crawl's workers'.
 * Where the output is no terminal, it is one table.
 """
 
@@ -12,18 +12,16 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
-from .building import Builder, JournalError
+from .live.feed import Feed
 from .page.cells import printable, words
-from .page.headline import about, headline
-from .page.viewing import rows_of
 from .page.words import COLUMNS
-from .reader import records
+from .reader import Journals
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -67,11 +65,11 @@ def check_rich() -> None:
         raise ValueError(MISSING) from None
 
 
-def watch(where: str) -> None:
+def watch(where: Sequence[str]) -> None:
     """Show this crawl until it ends, or until Ctrl-C.
 
     Args:
-        where: the address that the crawl has printed, or the path of its journal.
+        where: the address that the crawl has printed, or the paths of its workers' journals.
 
     Raises:
         ValueError: rich is missing, or there is no crawl.
@@ -136,12 +134,17 @@ def drawn(shown: dict[str, Any], most: int, width: int) -> Group:
 
 
 @contextmanager
-def _source(where: str) -> Iterator[Source]:
-    if urlsplit(where).scheme in ("http", "https"):
-        yield lambda: _fetched(where)
+def _source(where: Sequence[str]) -> Iterator[Source]:
+    if is_address(where[0]):
+        yield lambda: _fetched(where[0])
     else:
-        with _journal(Path(where)) as source:
-            yield source
+        with Journals(map(Path, where)) as journals:
+            yield _journals(journals)
+
+
+def is_address(where: str) -> bool:
+    """Whether this is the address of a live view, not the path of a journal."""
+    return urlsplit(where).scheme in ("http", "https")
 
 
 def _fetched(url: str) -> dict[str, Any]:
@@ -165,22 +168,15 @@ def _fetched(url: str) -> dict[str, Any]:
     return found
 
 
-@contextmanager
-def _journal(path: Path) -> Iterator[Source]:
-    builder = Builder()
-    with path.open("rb") as file:
+def _journals(journals: Journals) -> Source:
+    """The table of what they have by now."""
+    feed = Feed()
 
-        def source() -> dict[str, Any]:
-            for record in records(file):
-                builder.add(record)
-            if not builder.runs:
-                raise JournalError(f"{path} is no journal of a crawl: it has no line of a start")
-            crawl = builder.crawl()
-            return {
-                "about": about(crawl),
-                "headline": headline(crawl),
-                "sites": rows_of(crawl),
-                "ended": crawl.has_ended,
-            }
+    def source() -> dict[str, Any]:
+        for name, found in journals.read():
+            feed.put(found, name)
+        journals.check()
+        feed.refresh()
+        return feed.table()
 
-        yield source
+    return source
