@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
-from .live.feed import Feed
+from .building import Builder
 from .page.cells import printable, words
+from .page.headline import about, headline
+from .page.viewing import rows_of
 from .page.words import COLUMNS
 from .reader import Journals
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 MISSING = "the table needs rich: pip install scrapy-adaptive[watch]"
 
 INTERVAL = 1.0
+REST = 9.0
+"""Times as long as a look took until the next one: many journals take no processor from crawls."""
 PATIENCE = 5.0
 """Seconds that an answer may take."""
 
@@ -85,11 +89,14 @@ def watch(where: Sequence[str]) -> None:
         if not console.is_terminal:
             console.print(drawn(shown, MOST_ROWS, console.width))
             return
+        took = 0.0
         with Live(console=console, auto_refresh=False) as live:
             try:
                 while not _show(live, shown, console):
-                    time.sleep(INTERVAL)
+                    time.sleep(max(INTERVAL, took * REST))
+                    began = time.process_time()
                     shown = source()
+                    took = time.process_time() - began
             except KeyboardInterrupt:
                 pass
             except ValueError as error:
@@ -170,13 +177,19 @@ def _fetched(url: str) -> dict[str, Any]:
 
 def _journals(journals: Journals) -> Source:
     """The table of what they have by now."""
-    feed = Feed()
+    builder = Builder()
 
     def source() -> dict[str, Any]:
         for name, found in journals.read():
-            feed.put(found, name)
+            for record in found:
+                builder.add(record, name)
         journals.check()
-        feed.refresh()
-        return feed.table()
+        crawl = builder.crawl()
+        return {
+            "about": about(crawl),
+            "headline": headline(crawl),
+            "sites": rows_of(crawl),
+            "ended": crawl.has_ended,
+        }
 
     return source

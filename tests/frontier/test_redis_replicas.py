@@ -30,9 +30,9 @@ pytest.importorskip("scrapy_redis")
 if program() is None:
     pytest.skip(MISSING, allow_module_level=True)
 
-from scrapy_adaptive.frontier.redis import connecting  # noqa: E402
-from scrapy_adaptive.frontier.redis.frontier import RedisFrontier  # noqa: E402
-from tests.frontier.test_redis import again, opened  # noqa: E402
+from scrapy_adaptive.frontier.redis import connecting
+from scrapy_adaptive.frontier.redis.frontier import RedisFrontier
+from tests.frontier.test_redis import again, opened
 
 
 def on(address: str, clock: Clock) -> RedisFrontier:

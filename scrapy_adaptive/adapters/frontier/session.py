@@ -302,7 +302,9 @@ class Session:
             self._unsettled = differs and not self.releases
             self._owner.on_wanted(beat.wanted)
 
-        self._send(lambda: self._frontier.beat(states, hungry=hungry), beaten, gives=False, beats=True)
+        self._send(
+            lambda: self._frontier.beat(states, hungry=hungry), beaten, gives=False, beats=True
+        )
 
     def _settle(self) -> None:
         held = self._owner.held()
