@@ -2,7 +2,7 @@
 
     python benchmarks/frontier_workers.py [--minutes 3] [--kill-each 60] [--lease 10]
         [--engine redis] [--workers 1 2 4 8] [--site nginx window cap ban] [--scale 0.2]
-        [--out FILE]
+        [--out FOLDER]
 
 With --scale all limits are so much smaller, for a machine that is busy otherwise.
 
@@ -15,15 +15,21 @@ against. Exit status 1 where a bound is missed.
 
 from __future__ import annotations
 
-import argparse
 import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    ROOT = Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(ROOT), str(ROOT / "sample_project")]
+
+import argparse
 import tempfile
 import time
 from contextlib import ExitStack
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.tables import Table
 from benchmarks.worker_sites import KINDS, Served
 from docsite.hits import Hit
 from scrapy_adaptive.report.events import LONGER, PARKED, PAUSE
@@ -40,6 +46,7 @@ SPARE = 2.0
 """Seconds beyond its lease after which a dead worker's host goes on."""
 ON_ITS_WAY = 0.5
 """Seconds after a refusal was noted in which what was on its way may reach the site's log."""
+PAUSES = (PAUSE, LONGER, PARKED)
 STARTS = 120.0
 """Seconds within which the first worker sends."""
 
@@ -70,9 +77,7 @@ class Row(NamedTuple):
         }
         if first is self:
             least = GOODPUT_KILLED if self.gaps else GOODPUT
-            if (
-                len(given.workers) == 1
-            ):  # otherwise the law's own figures are what others are held to
+            if len(given.workers) == 1:  # of several the first shows what the law itself comes to
                 kept |= {"goodput": self.goodput >= least, "refused": self.refused <= REFUSED}
         else:
             kept |= {
@@ -82,12 +87,13 @@ class Row(NamedTuple):
         return [name for name, is_kept in kept.items() if not is_kept]
 
     def line(self, first: Row, misses: list[str]) -> str:
+        beside = f"{self.goodput / max(first.goodput, 1e-9):.3f} of {first.workers}'s"
         gaps = f", gaps after kills {[round(gap, 1) for gap in self.gaps]} s" if self.gaps else ""
         missed = f"  MISSED: {', '.join(misses)}" if misses else ""
         return (
             f"{self.site:7} {self.workers} workers ({self.sent} sent): "
-            f"goodput {self.goodput:.3f} ({self.goodput / max(first.goodput, 1e-9):.3f} of "
-            f"{first.workers}'s), refused {100 * self.refused:.2f} %, peak in 10 s {self.most:.2f}, "
+            f"goodput {self.goodput:.3f} ({beside}), "
+            f"refused {100 * self.refused:.2f} %, peak in 10 s {self.most:.2f}, "
             f"{self.pauses} pauses, {self.early} hits in them, {self.in_ban} in a ban{gaps}{missed}"
         )
 
@@ -191,12 +197,7 @@ def pauses_of(journals: list[Path]) -> list[tuple[float, float]]:
             for record in records:
                 if isinstance(record, Start):
                     began = record.started_at
-                is_pause = isinstance(record, EventRecord) and record.event in (
-                    PAUSE,
-                    LONGER,
-                    PARKED,
-                )
-                if is_pause and isinstance(record, EventRecord):
+                elif isinstance(record, EventRecord) and record.event in PAUSES:
                     found.append((began + record.at, began + record.at + record.seconds))
     return sorted(found)
 
@@ -236,22 +237,14 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, nargs="+", default=[4])
     parser.add_argument("--site", choices=tuple(KINDS), nargs="+", default=["bucket"])
     parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--out", type=Path, help="where to write what is printed")
+    parser.add_argument("--out", type=Path, help="folder of what is printed")
     return parser.parse_args()
 
 
 def main() -> int:
     given = read_arguments()
-    lines: list[str] = []
-
-    def tell(line: str) -> None:
-        print(line, flush=True)
-        lines.append(line)
-        if given.out:
-            given.out.write_text("\n".join(lines) + "\n")
-
+    table = Table("frontier_workers")
     kept = True
-    tell(f"$ python benchmarks/frontier_workers.py {' '.join(sys.argv[1:])}")
     for site in given.site:
         first: Row | None = None
         for count in given.workers:
@@ -261,7 +254,8 @@ def main() -> int:
             first = first or row
             misses = row.misses(given, first)
             kept &= not misses
-            tell(row.line(first, misses))
+            table.add(row.line(first, misses))
+            table.keep(given.out)
     return 0 if kept else 1
 
 
