@@ -47,6 +47,9 @@ WIDE = 100
 LEAST = {"site": 20, "held_by": 14}
 """Characters of a line that these columns have in any case."""
 
+NEVER_CUT = ("rate", "limit", "pages")
+"""Columns that have their numbers whole, however narrow the terminal is."""
+
 LINES_AROUND = 6
 """Lines of a terminal that are not rows."""
 
@@ -129,6 +132,7 @@ def drawn(shown: dict[str, Any], most: int, width: int) -> Group:
             justify="left" if column.kind in ("text", "state") else "right",
             min_width=LEAST.get(column.key),
             overflow="fold",
+            no_wrap=column.key in NEVER_CUT,
         )
     pages = next(index for index, column in enumerate(COLUMNS) if column.key == "pages")
     rows = sorted(shown["sites"], key=lambda row: -row[pages])
