@@ -193,18 +193,19 @@ class Hold(Ceiling):
 
     def _close(self, now: float, recovery: Recovery) -> Epoch:
         state, history, congestion = self.state, self.state.history, self._congestion
-        state.least = max(history.served / (congestion.busy + recovery.waited), SLOWEST)
         epoch = congestion.close(
             now,
             recovery,
             served=history.served,
+            before=history.waited,
             spacing=history.spacing,
             rate=state.bracket.rate,
             held=state.bracket.lo,
         )
+        state.least = max(epoch.least, SLOWEST)
         state.hits += 1
         history.spacing = 0
-        history.on_recovered(now)
+        history.on_recovered(now, recovery.waited)
         return epoch
 
     def on_rollback(self, now: float) -> None:
@@ -251,7 +252,7 @@ class Hold(Ceiling):
         if bracket.hurries:
             self._move(now, 2.0 * rate)
             return
-        bracket.is_window = bracket.is_blamed = False
+        bracket.is_window = False
         bracket.lo = max(bracket.lo, rate)
         if bracket.passed >= ISOLATED:
             bracket.best = max(bracket.best, rate)

@@ -71,7 +71,6 @@ def by_trial(state: State, epoch: Epoch) -> Verdict | None:
         return Verdict(state.bracket.rate, is_new=False)
     state.trial = state.fallback = None
     state.bracket = before
-    before.is_blamed = True
     before.lo = max(before.lo, min(before.hi, epoch.least) * (1.0 - MARGIN))
     return Verdict(before.lo)
 
@@ -105,11 +104,10 @@ def by_rate(state: State, epoch: Epoch) -> Verdict:
     if epoch.is_alone and (epoch.was_held or is_slow):
         if epoch.spacing >= ISOLATED:
             least = _cut(state, epoch, least)
-            if is_slow or bracket.cuts > CUTS:
-                return _begin_trial(state, epoch, FASTER, epoch.rate)
-        elif epoch.was_held and epoch.served > 1 and not bracket.is_blamed:
-            return _begin_trial(state, epoch, MUCH_FASTER, least)
-    if epoch.was_held or (bracket.is_start and epoch.recovery.tries):
+        if is_slow or bracket.cuts > CUTS:
+            faster = FASTER if epoch.spacing >= ISOLATED else MUCH_FASTER
+            return _begin_trial(state, epoch, faster, least)
+    if epoch.was_held or not bracket.best:
         bracket.lo = 0.0
     _enclose(bracket, epoch, least, state.noise.unexpected)
     unit, rate = explained(epoch, bracket.unit)

@@ -27,6 +27,8 @@ class History:
     """Requests served since the last recovery."""
     spacing: int = 0
     """Requests served since the last refusal."""
+    waited: Amount = 0.0
+    """Seconds of silence before the last recovery: the site may have saved up in them."""
     busy: Amount = 0.0
     """Seconds from the last recovery to the last send."""
     sent_at: Instant | None = None
@@ -42,8 +44,9 @@ class History:
         self.served += 1
         self.spacing += 1
 
-    def on_recovered(self, now: float) -> None:
-        """The pause is over: nothing is owed, nothing saved up."""
+    def on_recovered(self, now: float, waited: float) -> None:
+        """The pause is over: nothing is owed, and no more saved up than in so many seconds."""
+        self.waited = waited
         self.served = 0
         self.busy = 0.0
         self.sent_at = now
