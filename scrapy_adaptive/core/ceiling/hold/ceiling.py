@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from .epoch import Epoch
 
-OUTLAST_MOST = 62.0
-"""Most seconds that a stage lasts only to outlast a silence: a minute's window, just over."""
+MINUTE = 60.0
+"""Seconds from which what was served at a rate that did not bind has passed all the same."""
 
 AT_START = 2.0
 """Gaps of the accepted rate in the first silence of the start: it may be twice the limit."""
@@ -127,7 +127,7 @@ class Hold(Ceiling):
         bracket.rate = max(SLOWEST, learned.rate)
         if learned.concurrency < math.inf:
             self.state.cap.set(learned.concurrency)
-        self.state.quiet = min(learned.silence, OUTLAST_MOST)
+        self.state.quiet = learned.silence
         if learned.refused_rate < math.inf:
             bracket.hi = max(bracket.rate, learned.refused_rate)
             bracket.cost = max(PRICE, learned.price)
@@ -172,7 +172,7 @@ class Hold(Ceiling):
         state, bracket = self.state, self.state.bracket
         self._before = state.snapshot()
         seconds = now - bracket.stage_at
-        if bracket.lo and not bracket.passed and seconds > OUTLAST_MOST:
+        if bracket.lo and not bracket.passed and seconds > MINUTE:
             # The rate did not bind: what was served all the same has passed, and is not owed.
             bracket.lo = max(bracket.lo, min(bracket.rate, bracket.served / seconds))
         busy = state.history.seconds(now, 1.0 / rate)
@@ -186,7 +186,7 @@ class Hold(Ceiling):
         """Ask what explains the refusal, and go on by that."""
         state, epoch = self.state, self._close(now, recovery)
         if recovery.tries or recovery.told:
-            state.quiet = max(state.quiet, min(epoch.outage, OUTLAST_MOST))
+            state.quiet = max(state.quiet, epoch.outage)
         verdict = explain(state, epoch)
         if verdict.is_new:
             self._move(now, verdict.rate)
