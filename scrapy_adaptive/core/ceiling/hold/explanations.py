@@ -70,6 +70,7 @@ def by_trial(state: State, epoch: Epoch) -> Verdict | None:
     if epoch.is_alone and not trial.on_refused():
         return Verdict(state.bracket.rate, is_new=False)
     state.trial = state.fallback = None
+    state.series = state.hits = 0
     state.bracket = before
     before.lo = max(before.lo, min(before.hi, epoch.least) * (1.0 - MARGIN))
     return Verdict(before.lo)
@@ -99,7 +100,7 @@ def by_rate(state: State, epoch: Epoch) -> Verdict:
     if epoch.was_held:
         state.noise.on_held()
     if not epoch.is_alone:
-        bracket.cuts = 0
+        bracket.cuts = state.series = state.hits = 0
     is_slow = FASTER * epoch.rate <= bracket.best and not bracket.unit
     if epoch.is_alone and (epoch.was_held or is_slow):
         if epoch.spacing >= ISOLATED:
@@ -137,8 +138,6 @@ def explain(state: State, epoch: Epoch) -> Verdict:
 def _cut(state: State, epoch: Epoch, least: float) -> float:
     """One more cut of a held rate, twice as deep as the last; 1/s."""
     bracket = state.bracket
-    if not bracket.cuts:
-        state.series, state.hits = epoch.spacing, 1
     depth = MARGIN * 2.0**bracket.cuts
     bracket.cuts += 1
     least = min(epoch.rate, max(least, epoch.rate * (1.0 - 2.0 * depth)))
@@ -168,8 +167,6 @@ def _enclose(bracket: Bracket, epoch: Epoch, least: float, unexpected: float) ->
 def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Verdict:
     """Would a faster rate be refused more often? If it would, the limit is no less than `least`."""
     bracket = state.bracket
-    if not bracket.cuts:
-        state.series, state.hits = epoch.spacing, 1
     rate = max(faster * epoch.rate, bracket.best)
     told = unit_above(state.quiet) if epoch.recovery.told else 0.0
     bracket.best = epoch.rate
