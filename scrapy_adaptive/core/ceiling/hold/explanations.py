@@ -13,7 +13,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_adaptive.core.ceiling.base import GAPS, SLOWEST
+from scrapy_adaptive.core.ceiling.base import SLOWEST
 
 from .bracket import PRICE
 from .epoch import ISOLATED
@@ -177,7 +177,7 @@ def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Ver
         state.hits,
         state.series,
         faster=rate / epoch.rate,
-        saved=epoch.outage * epoch.rate + 1.0 + GAPS,
+        saved=epoch.outage * epoch.rate + 1.0,
         window=(bracket.unit or told or state.quiet) * epoch.rate,
     )
     return Verdict(rate)

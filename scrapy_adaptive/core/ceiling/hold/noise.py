@@ -34,7 +34,7 @@ SURE = 8.0
 BLAMED = 3.0
 """The same, that it is: this costs little if it was wrong."""
 
-CLUSTER = 2.5
+CLUSTER = 4.0
 """Log likelihood ratio from which refusals at one rate are more than noise explains."""
 
 
