@@ -44,7 +44,7 @@ class History:
         self.served += 1
         self.spacing += 1
 
-    def on_recovered(self, now: float, waited: float) -> None:
+    def on_recovered(self, now: float, waited: float = 0.0) -> None:
         """The pause is over: nothing is owed, and no more saved up than in so many seconds."""
         self.waited = waited
         self.served = 0
