@@ -55,6 +55,7 @@ class Suspects:
         "_crowded",
         "_doubted",
         "_failed",
+        "_is_new_refused",
         "_refused",
         "_second",
         "_sole",
@@ -70,6 +71,7 @@ class Suspects:
     _sole: Annotated[Page | None, Mark.SPARE]
     _crowded: bool
     _second: int
+    _is_new_refused: bool
     _stuck: int
     looks_again: bool
 
@@ -84,7 +86,9 @@ class Suspects:
         self._sole = None
         self._crowded = False
         self._second = 0
-        """Pages in a row that were served, all of them at their second visit."""
+        """Times in a row that a page was refused at its first visit, and the next one that was
+        served had been refused before."""
+        self._is_new_refused = False
         self._stuck = 0
         self.looks_again = False
         """Whether the next test request is a page that was refused before: the last one was of
@@ -109,7 +113,11 @@ class Suspects:
     def on_accepted(self, page: Page | None) -> None:
         """A page was accepted; `page` is needed while any is remembered."""
         self._accepted_count += 1
-        self._second = self._second + 1 if page in self._refused else 0
+        if page not in self._refused:
+            self._second = 0
+        elif self._is_new_refused:
+            self._second += 1
+        self._is_new_refused = False
         self._stuck = 0
         self.looks_again = False
         if page is not None:
@@ -177,6 +185,7 @@ class Suspects:
         """Remember a refusal that counted as pain in the present epoch."""
         if page is None:
             return
+        self._is_new_refused |= page not in self._refused
         self._refused = _with(self._refused, page, 1 + self._refused.get(page, 0))
         self._crowded |= self._sole not in (None, page)
         self._sole = page
