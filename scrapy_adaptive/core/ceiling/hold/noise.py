@@ -31,7 +31,7 @@ MOST = 0.2
 SURE = 8.0
 """Log likelihood ratio from which a trial is believed that the rate is not to blame."""
 
-BLAMED = 3.0
+BLAMED = 5.0
 """The same, that it is: this costs little if it was wrong."""
 
 CLUSTER = 4.0
