@@ -18,7 +18,7 @@ from scrapy_adaptive.core.ceiling.base import SLOWEST
 from .bracket import PRICE
 from .epoch import ISOLATED
 from .noise import FASTER, MUCH_FASTER, Trial
-from .windows import explained, unit_above
+from .windows import UNITS, explained, unit_above
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,13 +101,14 @@ def by_rate(state: State, epoch: Epoch) -> Verdict:
         state.noise.on_held()
     if not epoch.is_alone:
         bracket.cuts = state.series = state.hits = 0
-    is_slow = FASTER * epoch.rate <= bracket.best and not bracket.unit
+    is_isolated = epoch.spacing >= ISOLATED
+    slower = FASTER if is_isolated else 1.0
+    is_slow = slower * epoch.rate <= bracket.best and not bracket.unit
     if epoch.is_alone and (epoch.was_held or is_slow):
-        if epoch.spacing >= ISOLATED:
+        if is_isolated:
             least = _cut(state, epoch, least)
         if is_slow or bracket.cuts > CUTS:
-            faster = FASTER if epoch.spacing >= ISOLATED else MUCH_FASTER
-            return _begin_trial(state, epoch, faster, least)
+            return _begin_trial(state, epoch, FASTER if is_isolated else MUCH_FASTER, least)
     if epoch.was_held or not bracket.best:
         bracket.lo = 0.0
     _enclose(bracket, epoch, least, state.noise.unexpected)
@@ -178,6 +179,6 @@ def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Ver
         state.series,
         faster=rate / epoch.rate,
         saved=epoch.outage * epoch.rate + 1.0,
-        window=(bracket.unit or told or state.quiet) * epoch.rate,
+        window=(bracket.unit or told or min(state.quiet, UNITS[2])) * epoch.rate,
     )
     return Verdict(rate)
