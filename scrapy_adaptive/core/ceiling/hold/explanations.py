@@ -72,7 +72,6 @@ def by_trial(state: State, epoch: Epoch) -> Verdict | None:
     state.trial = state.fallback = None
     state.series = state.hits = 0
     state.bracket = before
-    before.lo = max(before.lo, min(before.hi, epoch.least) * (1.0 - MARGIN))
     return Verdict(before.lo)
 
 
@@ -170,10 +169,10 @@ def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Ver
     bracket = state.bracket
     rate = max(faster * epoch.rate, bracket.best)
     told = unit_above(state.quiet) if epoch.recovery.told else 0.0
-    bracket.best = epoch.rate
-    state.fallback = copy(bracket)
-    state.fallback.lo, state.fallback.cuts = 0.0, 0
-    _enclose(state.fallback, epoch, least, state.noise.unexpected)
+    state.fallback = before = copy(bracket)
+    before.lo, before.cuts = 0.0, 0
+    _enclose(before, epoch, least, state.noise.unexpected)
+    before.best = before.lo
     state.trial = Trial.begin(
         state.hits,
         state.series,
