@@ -63,7 +63,7 @@ def test_a_stage_outlasts_the_silence_that_was_needed(
     waits: tuple[float, ...], told: bool, silence: float
 ) -> None:
     """Else a rate would pass within one window. The price is low here."""
-    played = Played(10.0, Bracket(10.0, lo=9.0, hi=20.0, is_start=False))
+    played = Played(10.0, Bracket(10.0, lo=9.0, hi=20.0, best=9.0, is_start=False))
     played.serve(15)
     played.refuse()
     played.recover(*waits, told=told)
