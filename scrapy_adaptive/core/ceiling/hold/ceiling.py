@@ -272,17 +272,10 @@ class Hold(Ceiling):
         self.state.noise.on_rate()
 
     def _end_trial(self, now: float) -> None:
-        """The faster rate is refused no more often: it is noise.
-
-        Unless latency held the crawl, and what was served was nearer to the rate that was refused.
-        """
-        state, bracket, trial, before = self.state, self.state.bracket, self.state.trial, self.state.fallback
-        if trial is None or before is None:
-            return
-        middle = math.sqrt(before.hi * bracket.rate)
-        if bracket.served < middle * (now - bracket.stage_at):
-            return
-        state.noise.on_found(trial.hits, trial.pages)
+        """The faster rate is refused no more often: it is noise."""
+        state, bracket = self.state, self.state.bracket
+        if state.trial is not None:
+            state.noise.on_found(state.trial.hits, state.trial.pages)
         state.trial = state.fallback = None
         bracket.cuts = 0
         bracket.lift(1.0)

@@ -153,8 +153,7 @@ def _enclose(bracket: Bracket, epoch: Epoch, least: float, unexpected: float) ->
     """
     refusals = 1 if bracket.is_start else epoch.refusals
     if not bracket.is_start:  # the first account may be a burst's
-        is_known = epoch.rate >= UNLIKELY * bracket.best
-        bracket.best = max(bracket.best, epoch.least) if is_known else epoch.least
+        bracket.best = max(bracket.best, epoch.least)
     bracket.hi = epoch.rate
     bracket.is_start = bracket.is_doubted = bracket.is_window = False
     bracket.lo = max(bracket.lo, min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)
