@@ -33,10 +33,6 @@ is off by one. The first cut of a held rate that is refused in isolation; each n
 CUTS = 3
 """Such cuts in a row, without help, from which the refusals may not be the rate's."""
 
-UNLIKELY = 0.5
-"""Share of a rate that was seen to be allowed, under which one refusal alone is put down to chance
-once. Without, three of them in a row cost a crawl most of two hours."""
-
 
 class Verdict(NamedTuple):
     """How to go on."""
@@ -76,7 +72,7 @@ def by_trial(state: State, epoch: Epoch) -> Verdict | None:
 
 
 def by_chance(state: State, epoch: Epoch) -> Verdict | None:
-    """The first at the start, or far under what was allowed: the rate is looked at twice.
+    """The first at the start: the rate is looked at twice.
 
     A site that refuses from the first request on has told nothing of a rate.
     """
@@ -84,8 +80,7 @@ def by_chance(state: State, epoch: Epoch) -> Verdict | None:
     if state.served <= 1:
         return Verdict(bracket.rate)
     is_first = bracket.is_start and epoch.is_alone and not epoch.recovery.told
-    is_unlikely = epoch.refusals == 1 and epoch.rate < UNLIKELY * bracket.best
-    if bracket.is_doubted or not (is_first or is_unlikely):
+    if bracket.is_doubted or not is_first:
         return None
     bracket.is_doubted = True
     return Verdict(bracket.rate)
