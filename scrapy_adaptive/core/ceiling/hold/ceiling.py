@@ -21,14 +21,12 @@ from .epoch import ISOLATED, SETTLING, SHORTEST, Congestion
 from .explanations import explain
 from .noise import Noise
 from .state import Bracket, State
+from .windows import MINUTE
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.types import Permit, Recovery
 
     from .epoch import Epoch
-
-MINUTE = 60.0
-"""Seconds from which what was served at a rate that did not bind has passed all the same."""
 
 AT_START = 2.0
 """Gaps of the accepted rate in the first silence of the start: it may be twice the limit."""

@@ -18,7 +18,7 @@ from scrapy_adaptive.core.ceiling.base import SLOWEST
 from .bracket import PRICE
 from .epoch import ISOLATED
 from .noise import FASTER, MUCH_FASTER, Trial
-from .windows import UNITS, explained, unit_above
+from .windows import MINUTE, explained, unit_above
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,6 +172,6 @@ def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Ver
         state.series,
         faster=rate / epoch.rate,
         saved=epoch.outage * epoch.rate + 1.0,
-        window=(bracket.unit or told or min(state.quiet, UNITS[2])) * epoch.rate,
+        window=(bracket.unit or told or min(state.quiet, MINUTE)) * epoch.rate,
     )
     return Verdict(rate)

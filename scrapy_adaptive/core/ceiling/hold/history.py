@@ -2,8 +2,9 @@
 
 Laws
 ----
-* From one recovery to the next, served / time is no more than the site's limit, whatever its
-  burst: at the start nothing was saved up. Of a window of time it is exactly the limit.
+* From one refusal to the next, served / time is no more than the site's limit, whatever its burst:
+  when it refuses nothing is saved up. From one recovery to the next it is exactly the limit of a
+  window of time. The longer of the two silences counts, so that it is no more than either.
 * What was served beyond a pace is a debt; its silence repays it.
 * Time in which nothing was asked for does not count.
 """
