@@ -252,8 +252,9 @@ class Hold(Ceiling):
             return
         bracket.is_window = False
         bracket.lo = max(bracket.lo, rate)
-        if bracket.passed >= ISOLATED:
-            bracket.best = max(bracket.best, rate)
+        history = self.state.history
+        if history.waited:
+            bracket.best = max(bracket.best, history.served / (history.busy + history.waited))
         if rate >= bracket.hi:
             bracket.lift()
         if bracket.hi < math.inf:
