@@ -15,9 +15,12 @@ test: lint types contracts
 
 # What chance decides, more often than `make test` has time for.
 soak: $(VENV)/.test
-	SOAK_KILLS=10 $(BIN)/python -m pytest -q -n $(JOBS) tests/acceptance/test_journal.py
+	SOAK_KILLS=10 $(BIN)/python -m pytest -q -s tests/acceptance/test_journal.py -k killed
 	SOAK_KILLS=20 SOAK_PAGES=3000 SOAK_STOPS=20 SOAK_LEASE=10 $(BIN)/python -m pytest -q -s \
 		-o timeout=3000 tests/acceptance/test_killed.py tests/acceptance/test_workers.py
+	SOAK_OUTAGE=60 SOAK_RECRAWLED=3000 $(BIN)/python -m pytest -q -s -o timeout=3000 \
+		tests/acceptance/test_frontier_troubles.py tests/acceptance/test_recrawls.py \
+		-k "restarted or only_what_has_changed"
 	SOAK_KILLS=10 SOAK_PAGES=3000 $(BIN)/python -m pytest -q -s -o timeout=3000 \
 		tests/acceptance/test_redis_faults.py -k "killed or join"
 	QUOTA_HITS=500 QUOTA_SECONDS=120 QUOTA_KILLS=10 $(BIN)/python -m pytest -q -s \

@@ -65,6 +65,10 @@ class Queued:
         """More for some than for others."""
         return len(key) * 7
 
+    def awaits_lease(self, key: str) -> bool:
+        """There is no frontier."""
+        return False
+
 
 class Written(NamedTuple):
     """A journal."""

@@ -124,7 +124,6 @@ class AdaptiveThrottle:
             may_end_parked=settings.jobdir is not None,
             is_interactive=interactive,
         )
-        around.begin(self.traffic)
         self.routing = Routing(
             self.traffic,
             self.engine,
@@ -136,6 +135,7 @@ class AdaptiveThrottle:
         self._state_file = StateFile(settings.state_path)
         self._state_file.recall(self.traffic.governor, time.monotonic())
         self.frontier = self._make_frontier()
+        around.begin(self.traffic, self.frontier)
         self.requeue = Requeue(
             self.traffic,
             stats,

@@ -75,10 +75,12 @@ class AdaptiveGate(JoinsExtension):
         Raises:
             IgnoreRequest: also where the request is another worker's.
         """
-        traffic = self._traffic
+        traffic, recorder = self._traffic, self._extension.recorder
         while True:
-            await frontier.rights.take(request)
             frontier.note_slot(request, key)
+            if recorder is not None and not frontier.rights.holds(request):
+                recorder.on_lease_wait(key)
+            await frontier.rights.take(request)
             if not request.meta.get(OPT_OUT_META_KEY):
                 answer = await traffic.admit(request, traffic.names.under(key, request))
                 if answer is not None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor
     from scrapy_adaptive.core.slot import Slot
 
+    from .frontier.crawl import FrontierCrawl
     from .scrapy_internals import Engine
     from .traffic import Traffic
 
@@ -54,6 +55,7 @@ LATE = 0.1
 they take longer than the site's answers do."""
 
 EMPTY = Binding("empty")
+LEASE = Binding("lease")
 CRAWLER = Binding("crawler")
 SCRAPER = Binding("scraper")
 TOTAL = "total"
@@ -71,7 +73,7 @@ PAUSES = frozenset(
 """Reasons for which nothing is sent at all."""
 
 STATES = {Phase.CLOSED: "crawling", Phase.OPEN: "paused", Phase.HALF_OPEN: "testing"}
-PARKED, IDLE = "parked", "idle"
+PARKED, IDLE, PAUSED = "parked", "idle", "paused"
 
 
 class Surroundings(Protocol):
@@ -87,6 +89,9 @@ class Surroundings(Protocol):
     @property
     def may_wait_unseen(self) -> bool:
         """Whether requests wait of which nobody knows the slot."""
+
+    def awaits_lease(self, key: str) -> bool:
+        """Whether requests of this slot wait until this worker has their host."""
 
     @property
     def has_place(self) -> bool:
@@ -107,10 +112,11 @@ class Around:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._traffic: Traffic | None = None
+        self._frontier: FrontierCrawl | None = None
 
-    def begin(self, traffic: Traffic) -> None:
-        """This is the crawl's traffic."""
-        self._traffic = traffic
+    def begin(self, traffic: Traffic, frontier: FrontierCrawl | None) -> None:
+        """This is the crawl's traffic, and where its requests come from."""
+        self._traffic, self._frontier = traffic, frontier
 
     def waiting(self, key: str) -> int:
         """Those in the host queue, and at the gate."""
@@ -126,6 +132,10 @@ class Around:
         """Only a queue that is not ours does not tell."""
         traffic = self._traffic
         return traffic is not None and not traffic.room.keeps and self._engine.has_pending
+
+    def awaits_lease(self, key: str) -> bool:
+        """Only with a frontier."""
+        return self._frontier is not None and self._frontier.awaits_lease(key)
 
     @property
     def has_place(self) -> bool:
@@ -257,7 +267,8 @@ class Observer:
     def _look(self, slot: Slot, now: float) -> None:
         seen = self._of(slot.key, now)
         has_changed = self._note(slot, seen, now)
-        if has_changed or slot.in_flight or self._waits(slot.key):
+        is_awaited = self._waits(slot.key) or self._surroundings.awaits_lease(slot.key)
+        if has_changed or slot.in_flight or is_awaited:
             seen.add(self._found(slot, now))
 
     def _note(self, slot: Slot, seen: Seen, now: float) -> bool:
@@ -276,6 +287,8 @@ class Observer:
         return self._surroundings.waiting(key) > 0 or self._surroundings.may_wait_unseen
 
     def _found(self, slot: Slot, now: float) -> Binding:
+        if self._surroundings.awaits_lease(slot.key):
+            return LEASE
         waits = self._waits(slot.key)
         found = binding.binding(self._governor, slot.key, now)
         if found is not None and found.by in PAUSES and (waits or slot.in_flight):
@@ -324,4 +337,6 @@ class Observer:
             return PARKED
         if slot.phase is not Phase.CLOSED or slot.in_flight:
             return STATES[slot.phase]
+        if self._surroundings.awaits_lease(slot.key):
+            return PAUSED
         return STATES[slot.phase] if self._waits(slot.key) else IDLE

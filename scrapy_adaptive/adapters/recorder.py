@@ -37,6 +37,7 @@ from scrapy_adaptive.report.records import (
 from scrapy_adaptive.report.writer import Budget
 from scrapy_adaptive.version import VERSION as PACKAGE_VERSION
 
+from . import observing
 from .journal_rows import Row, clean_name, clean_url, finite, is_near, rounded, unwritten
 
 if TYPE_CHECKING:
@@ -178,6 +179,10 @@ class Recorder:
         row = self._rows.get(key)
         if row is not None:
             row.gone = row.written.get("requeued", 0), row.written.get("paused", 0.0)
+
+    def on_lease_wait(self, key: str) -> None:
+        """A request waits until this worker has the host, which may be for the first time."""
+        self._fresh[key] = self._row(key)
 
     def on_requeued(self) -> None:
         """A refused request is fetched again."""
@@ -346,7 +351,10 @@ class Recorder:
         if key in self._governor:
             values |= self._of_slot(self._governor.slot(key, now), row, now)
         else:
-            values |= {"in_flight": 0, "waiting": 0, "state": "idle", "by": "empty", "value": 0.0}
+            awaits = self._surroundings.awaits_lease(key)
+            state = observing.PAUSED if awaits else observing.IDLE
+            by = observing.LEASE.by if awaits else observing.EMPTY.by
+            values |= {"in_flight": 0, "waiting": 0, "state": state, "by": by, "value": 0.0}
         if row.latencies:
             values["latency"] = rounded(statistics.median(row.latencies))
             values["worst"] = rounded(row.worst)
@@ -357,7 +365,7 @@ class Recorder:
             values["host"] = clean_name(host)
         self._write(row, at, values, is_full=True)
         row.full_at, row.full_served = at, row.served
-        if values["state"] == "idle" and not self._may_be_asked(key, row, now):
+        if values["state"] == observing.IDLE and not self._may_be_asked(key, row, now):
             self._active.pop(key, None)
 
     def _may_be_asked(self, key: str, row: Row, now: float) -> bool:

@@ -147,7 +147,8 @@ class Governor:
     def begin(self, key: str, state: object, age: float, now: float) -> list[str]:
         """Let this slot go on with what was kept of it, `age` seconds ago.
 
-        Of a slot that is there already, only the pause counts.
+        Of a slot that was used here since only the pause counts; of another that is there, another
+        crawler knows more.
 
         Returns:
             What was implausible, and is bounded now.

@@ -183,12 +183,22 @@ class Slot:
         """Whether no refusal is being dealt with."""
         return self.phase is Phase.CLOSED and self._recheck_at is None and self._recheck is None
 
+    @property
+    def is_in_use(self) -> bool:
+        """Whether anything is in flight, promised, or to be asked again."""
+        is_promised = self.reserved > 0 or self.robots_count > 0
+        return self.in_flight > 0 or is_promised or self._recheck_at is not None
+
+    def is_older(self, instant: float) -> bool:
+        """Whether nothing was sent since that instant, and nothing is in use."""
+        return self._sent_at < instant and not self.is_in_use
+
     def may_be_forgotten(self, now: float) -> bool:
         """Whether nothing is in flight, promised, owed or to be asked again.
 
         Who forgets one that is silent remembers `ready_again_at`.
         """
-        if self.in_flight or self.reserved or self.robots_count or self._recheck_at is not None:
+        if self.is_in_use:
             return False
         return now < self.silent_until or now >= self.pace.ready_at()
 
@@ -437,6 +447,16 @@ class Slot:
         """What was kept of it was read: from here on it is used here."""
         self.pace.begin_here(self.ceiling)
         self.pause.begin_here(now)
+
+    def count_on(self, before: Slot, now: float) -> None:
+        """This slot takes the place of that one, of which nothing is in use."""
+        self.is_new = before.is_new
+        self.expected_rate = before.expected_rate
+        self.accepted_count = before.accepted_count
+        self.refused_count = before.refused_count
+        self.again_count = before.again_count
+        self._sent_count = before._sent_count
+        self.pause.count_on(before.pause.seconds(now))
 
     def pause_for(self, now: float, wait: float) -> None:
         """Be silent for so long, which cuts nothing."""

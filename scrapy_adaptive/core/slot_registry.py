@@ -124,7 +124,8 @@ class Slots:
     def begin(self, key: str, state: object, age: float, now: float) -> list[str]:
         """Let this slot go on with what was kept of it, `age` seconds ago.
 
-        Of a slot that is there, only the pause counts.
+        Of a slot that was used here since only the pause counts; of another that is there, another
+        crawler knows more.
 
         Returns:
             What was implausible, and is bounded now.
@@ -136,9 +137,16 @@ class Slots:
         age = max(0.0, age) + kept.get("age", 0.0)
         tried = self._new(key, now)
         doubts = begin(tried, kept, age, now)
-        if key in self._slots:
+        slot = self._slots.get(key)
+        if slot is not None and not ("whole" in kept and slot.is_older(now - age)):
             if tried.silent_until > now:
-                self._slots[key].resume_pause(now, tried.silent_until - now)
+                slot.resume_pause(now, tried.silent_until - now)
+            return doubts
+        if slot is not None:
+            if slot.silent_until > tried.silent_until:
+                tried.resume_pause(now, slot.silent_until - now)
+            tried.count_on(slot, now)
+            self._slots[key] = tried
             return doubts
         if ("learned" in kept or "whole" in kept) and age <= STALE_AFTER:
             self.families.recall(key)

@@ -257,6 +257,16 @@ _ALL = (
         "rule",
     ),
     Reason(
+        "lease",
+        "host lease awaited",
+        Whose.CRAWLER,
+        "A request waits until this worker is given {site}; while another worker has that host, "
+        "until that one gives it back.",
+        "Nothing: who has a host gives it to who waits. What the frontier keeps goes to the "
+        "worker that has its host, and does not wait.",
+        "Two workers at one host would be twice as fast as it allows.",
+    ),
+    Reason(
         "robots",
         "robots.txt awaited",
         Whose.SITE,

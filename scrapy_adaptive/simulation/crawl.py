@@ -175,6 +175,10 @@ class Crawl:
             self.now, _, handle, facts = heapq.heappop(self._events)
             handle(*facts)
 
+    def wait(self, until: float) -> None:
+        """Nobody crawls until that instant, if it is to come; nothing may be in flight."""
+        self.now = max(self.now, until)
+
     def hand_over(self, governor: Governor) -> None:
         """Another governor paces the crawl from here; nothing may be in flight."""
         self._governor = governor

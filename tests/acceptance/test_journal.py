@@ -110,6 +110,11 @@ def test_a_crawl_that_is_killed_leaves_its_journal_up_to_two_seconds_before(
     least, refused_least = counts(site, 0.0, killed_at - slack)
     most, refused_most = counts(site, 0.0, told_at + 0.05)
     found = model.sites[LOCALHOST]
+    print(
+        f"kill {seed}: the journal ends {killed_at - told_at:.2f} s before, {found.served} served "
+        f"({least} to {most} in the site's log), {model.totals.refused} refused "
+        f"({refused_least} to {refused_most})"
+    )
     assert least <= model.totals.served <= most
     assert least <= found.served <= most
     assert refused_least <= model.totals.refused <= refused_most

@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,8 @@ import pytest
 import scrapy
 from scrapy.http import Response
 
+from scrapy_adaptive.frontier.opening import open_frontier
+from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.report.building import JournalError
 from scrapy_adaptive.report.crawl import Crawl as Model
 from scrapy_adaptive.report.reader import read_crawl
@@ -290,3 +292,32 @@ def test_journal_why_and_table_name_what_holds_a_site_back(
     assert answer[0] == f"{site} is held back by: {title}."
     assert answer[-1].startswith("What it would cost: ")
     crawl.running.until(lambda: title in crawl.rows(site))
+
+
+def test_a_host_that_another_worker_has_is_awaited(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """Requests that pass by the frontier wait for the host's lease."""
+    site, host = origin(lambda visit: Answer()), "127.0.0.1"
+    address, journal = f"sqlite:///{tmp_path}/crawl.db", tmp_path / "run.jsonl"
+    urls = [
+        {"url": f"{site.url}/{n}", "meta": {"adaptive_frontier": False}, "dont_filter": True}
+        for n in range(PAGES)
+    ]
+    with closing(open_frontier(address, UrlsSpider.name, Ranking())) as other:
+        other.open("another worker", "shared", ttl=600.0)
+        [held] = other.lease(1, 0, only=host).held
+        running = crawl.start(
+            UrlsSpider,
+            {**COMMON, "ADAPTIVE_FRONTIER": address, "ADAPTIVE_JOURNAL": str(journal)},
+            arguments={"urls": urls},
+        )
+        watched = Watched(running, journal)
+        running.until(lambda: watched.held_by(host) == "lease")
+        assert site.hits() == []
+        assert why(watched.model, host).splitlines()[0] == (
+            f"{host} is held back by: host lease awaited."
+        )
+        other.release(held.lease, None)
+        running.until(lambda: len(site.hits()) > 2)
+        running.kill()

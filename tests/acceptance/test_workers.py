@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -91,16 +91,15 @@ def test_four_workers_share_hosts_and_the_dead_ones_hosts_move(
         for n in range(4)
     ]
     workers[0].until(lambda: len(server.hits()) > PAGES // 3)
-    workers[0].kill()
-    for each in workers[1:]:
+    # Any of them may have been the first to come and have all hosts: one that works is killed.
+    killed = server.hits()[-1].agent
+    workers.pop(int(killed[1:])).kill()
+    for each in workers:
         assert each.wait().stats["finish_reason"] == "finished"
-    fed = sum(
-        (fed_items(tmp_path / f"w{n}.jl") for n in range(1, 4)), fed_items(tmp_path / "w0.jl")
-    )
+    fed = sum((fed_items(tmp_path / f"w{n}.jl") for n in range(4)), Counter())
     assert missing(site, fed) == set()
     assert intrusions(server.hits()) == []
-    agents = {hit.agent for hit in server.hits()}
-    assert len(agents) >= 2
+    assert {hit.agent for hit in server.hits()} > {killed}
 
 
 def test_a_worker_that_was_stopped_past_its_lease_sends_nothing_for_another(

@@ -132,6 +132,10 @@ class Nothing:
         self.may_wait_unseen = False
         self.has_place = True
         self.is_scraper_full = False
+        self.leaseless: set[str] = set()
+
+    def awaits_lease(self, key: str) -> bool:
+        return key in self.leaseless
 
     def waiting(self, key: str) -> int:
         return self.queued.get(key, 0)

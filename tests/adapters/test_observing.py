@@ -79,6 +79,15 @@ def test_no_place_is_left_in_the_whole_crawl(observed: Observed) -> None:
     assert found == ("total", 16)
 
 
+def test_another_worker_has_the_host(observed: Observed) -> None:
+    observed.around.leaseless.add("a")
+    observed.tick(3)
+    assert observed.by() == "lease"
+    observed.around.leaseless.clear()
+    observed.tick(6)
+    assert observed.by() == "crawler"
+
+
 def test_the_scraper_is_full(observed: Observed) -> None:
     observed.around.has_place = False
     observed.around.is_scraper_full = True

@@ -231,7 +231,24 @@ def _paths(thing: Any) -> list[tuple[Any, ...]]:
     return [()]
 
 
-def test_a_slot_that_is_there_takes_over_the_pause_alone() -> None:
+def test_who_has_a_slot_back_goes_on_with_what_another_found_meanwhile() -> None:
+    """Its rate is the other's; its counts are its own."""
+    mine, other = Virtual(), Virtual()
+    mine.fetch(20)
+    mine.wait_out()
+    mine.refuse(mine.send())
+    other.governor.begin("a", mine.governor.states(mine.now)["a"], 0.0, other.now)
+    other.wait_out()
+    other.fetch(40)
+    other.wait(1.0)
+    assert mine.slot().delay != other.slot().delay
+    mine.wait(100.0)
+    assert not mine.governor.begin("a", other.governor.states(other.now)["a"], 0.0, mine.now)
+    assert mine.slot().delay == pytest.approx(other.slot().delay)
+    assert mine.slot().accepted_count == 20
+
+
+def test_a_slot_that_was_used_since_takes_over_the_pause_alone() -> None:
     """It has learned more since."""
     after = Virtual()
     after.fetch(3)

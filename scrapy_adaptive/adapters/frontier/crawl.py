@@ -350,7 +350,12 @@ class FrontierCrawl(Owner):
 
     def note_slot(self, request: Request, slot: str) -> None:
         """The request's host is sent to through this slot."""
-        self._slots.setdefault(host_of(request), set()).update(self._traffic.governor.family(slot))
+        governor = self._traffic.governor
+        self._slots.setdefault(host_of(request), set()).update(governor.family(slot))
+
+    def awaits_lease(self, slot: str) -> bool:
+        """Whether requests of this slot wait until this worker has their host."""
+        return any(slot in self._slots.get(host, ()) for host in self.rights.wanted)
 
     # What the session asks and tells
 

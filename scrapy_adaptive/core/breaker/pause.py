@@ -98,6 +98,10 @@ class Pause:
         """Whether the site itself said how long, when it refused last."""
         return self._told_until > self.last_refused_at
 
+    def count_on(self, seconds: float) -> None:
+        """So many seconds were paused before."""
+        self._before += seconds
+
     def seconds(self, now: float) -> float:
         """Seconds in which the breaker was not closed."""
         return self._before + (now - self._began_at if self.phase is not Phase.CLOSED else 0.0)
