@@ -86,6 +86,7 @@ class Slot:
         "ceiling",
         "classes",
         "doubts",
+        "expected_places",
         "expected_rate",
         "in_flight",
         "is_new",
@@ -160,6 +161,9 @@ class Slot:
         """Requests fetched again because of a refusal."""
         self.expected_rate = 0.0
         """1/s that rules let pass, as a first guess; 0 without rules."""
+        self.expected_places = 0
+        """Requests in flight that rules allow: with the first latency they are a first guess of the
+        rate; 0 where no rule says so."""
 
     # Questions
 
@@ -381,6 +385,8 @@ class Slot:
         self._end(permit)
         before = self.delay
         if answer.latency is not None:
+            if self.expected_places and answer.may_lower and not self.accepted_count:
+                self._expect_places(answer.latency)
             self.pace.on_latency(
                 answer.latency, may_lower=answer.may_lower, is_strange=self._is_strange(answer)
             )
@@ -419,19 +425,30 @@ class Slot:
     def expect(self, rate: float) -> None:
         """Rules let so many requests a second pass: a first guess, where nothing was learned yet.
 
-        They hold by their meters; what is learned here may be less. Infinity is no guess; with 0
-        no rule says anything any more.
+        They hold by their meters; what is learned here may be less, and is never more. Infinity is
+        no guess; with 0 no rule says anything any more, and a slot begins as one without rules.
         """
         self.expected_rate = rate
         self.pace.lift_floor(lifted=rate > 0.0)
         if self.is_new and rate:  # not the user's delay, which it replaces
             start = min(self.limits.start_delay, 1.0 / rate or self.limits.start_delay)
             self.pace.latency_delay = min(self.pace.latency_delay, start)
+        if rate < NEVER:
+            self._begin_at(rate * HEADROOM or self.limits.start_rate)
+
+    def _expect_places(self, latency: float) -> None:
+        """The first latency is there: so much passes with all places taken."""
+        self.pace.latency_delay = 0.0
+        if latency > 0.0:
+            rate = min(self.expected_places / latency, self.expected_rate or NEVER)
+            self._begin_at(rate * HEADROOM)
+
+    def _begin_at(self, rate: float) -> None:
+        """Go by this rate, where the site has not refused any yet."""
         learned = self.ceiling.learned
         is_known = self.refused_count or (learned is not None and learned.refused_rate < NEVER)
-        if is_known or not self.ceiling.rate < rate * HEADROOM < NEVER:
-            return
-        self.ceiling.recall(Learned(rate * HEADROOM))
+        if not is_known:
+            self.ceiling.recall(Learned(rate))
 
     def resume_pause(self, now: float, wait: float) -> None:
         """The site had asked an earlier run for a silence that is not over for `wait` seconds."""
@@ -531,7 +548,8 @@ class Slot:
                 self.acquit(now)
         self.pace.on_accepted()
         if self.phase is Phase.CLOSED:
-            binding = self.pace.is_ceiling
+            is_ruled = 0.0 < self.expected_rate <= self.ceiling.rate  # then its meter binds
+            binding = self.pace.is_ceiling and not is_ruled
             self.ceiling.on_accepted(now, permit, answer.latency, binding=binding)
             return Event.ACCEPTED, ""
         self.ceiling.on_accepted(now, permit, None, binding=False)
@@ -545,8 +563,9 @@ class Slot:
             self.ceiling.on_recovered(now, recovery)
         self._excused = False
         if self.suspects.sole is not None:
-            wait = max(recovery.waited if recovery.tries else 0.0, self.ceiling.recheck)
-            self._recheck_at = now + min(wait, RECHECK_MOST)
+            wait, asked = recovery.waited if recovery.tries else 0.0, self.ceiling.recheck
+            most = max(RECHECK_MOST, asked) if self.expected_rate else RECHECK_MOST
+            self._recheck_at = now + min(max(wait, asked), most)
         return Event.RECOVERED, f"{self.rate:.3g}/s from here"
 
     def _on_refused(
@@ -667,7 +686,7 @@ class Slot:
 
     def _begin_epoch(self, now: float, permit: Permit) -> float:
         """Cut the rate once; returns the rate that was refused, 1/s."""
-        refused_rate = self.rate
+        refused_rate = min(self.rate, self.expected_rate * HEADROOM or NEVER)
         self._epoch_at = now
         self._excused = False
         self.suspects.on_epoch()

@@ -123,6 +123,7 @@ class Hold(Ceiling):
         """Begin at the rate that was held; it has to pass a stage before it is believed."""
         bracket = self.state.bracket
         bracket.rate = max(SLOWEST, learned.rate)
+        bracket.lo = min(bracket.lo, bracket.rate)
         if learned.concurrency < math.inf:
             self.state.cap.set(learned.concurrency)
         self.state.quiet = learned.silence
