@@ -219,10 +219,9 @@ def test_pages_of_a_pause_that_come_back_one_after_the_other_are_no_first_visits
 
 
 def test_every_second_test_request_is_a_page_that_was_refused_before() -> None:
-    suspects = Suspects()
-    broken(suspects, "a")
-    assert not suspects.looks_again, "the first asks about the host"
-    broken(suspects, "b", probe=True)
-    assert suspects.looks_again
-    broken(suspects, "a", probe=True)
-    assert not suspects.looks_again
+    """The first asks about the host."""
+    suspects, found = Suspects(), []
+    for page, is_probe in (("a", False), ("b", True), ("a", True)):
+        broken(suspects, page, probe=is_probe)
+        found.append(suspects.looks_again)
+    assert found == [False, True, False]
