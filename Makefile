@@ -18,6 +18,9 @@ soak: $(VENV)/.test
 	SOAK_KILLS=10 $(BIN)/python -m pytest -q -s tests/acceptance/test_journal.py -k killed
 	SOAK_KILLS=20 SOAK_PAGES=3000 SOAK_STOPS=20 SOAK_LEASE=10 $(BIN)/python -m pytest -q -s \
 		-o timeout=3000 tests/acceptance/test_killed.py tests/acceptance/test_workers.py
+	SOAK_OUTAGE=60 SOAK_RECRAWLED=3000 $(BIN)/python -m pytest -q -s -o timeout=3000 \
+		tests/acceptance/test_frontier_troubles.py tests/acceptance/test_recrawls.py \
+		-k "restarted or only_what_has_changed"
 	SOAK_KILLS=10 SOAK_PAGES=3000 $(BIN)/python -m pytest -q -s -o timeout=3000 \
 		tests/acceptance/test_redis_faults.py -k "killed or join"
 	RULES_AWAY=60 RULES_ASLEEP=60 RULES_DRAWN=10000 $(BIN)/python -m pytest -q -s -o timeout=900 \
@@ -54,6 +57,7 @@ bench: $(VENV)/.test $(VENV)/.bench
 		"known_limits --out benchmarks/results" rules_cost \
 		"known_limits_crawls --minutes 10 --out benchmarks/results" \
 		"memory --out benchmarks/results" "handing_over --out benchmarks/results" \
+		"simulated_workers --out benchmarks/results" \
 		frontier frontier_cost frontier_workers redis_frontier redis_trips \
 		"beside_stock --out benchmarks/results" \
 		"crawls/run --minutes 10 --out benchmarks/crawls/results"; do \

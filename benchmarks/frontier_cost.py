@@ -9,15 +9,20 @@ process, threads included.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    ROOT = Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(ROOT), str(ROOT / "sample_project")]
+
 import argparse
 import resource
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import scrapy

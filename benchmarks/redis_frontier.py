@@ -13,15 +13,20 @@ Who is measured takes turns, and the best round of each counts.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    ROOT = Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(ROOT), str(ROOT / "sample_project")]
+
 import argparse
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Generator
 from contextlib import ExitStack
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import redis

@@ -8,8 +8,13 @@ in the first, or more than two calls a second in the second.
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
+
+if __name__ == "__main__":
+    ROOT = Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(ROOT), str(ROOT / "sample_project")]
+
+import tempfile
 
 from tests.crawling import Crawler
 from tests.servers.origin import Answer, Origin

@@ -3,7 +3,8 @@
 Each worker has a governor of its own, and keeps it. The host goes from one to the next each minute
 with the states of its slots, as a frontier's lease does; or, some times an hour, its holder is
 killed: then the next goes on once the lease has run out, with the states of the last heartbeat;
-what was in flight is served, and nobody learns of it. Exit status 1 if that costs more than a bound.
+what was in flight is served, and nobody learns of it. Exit status 1 if that costs more than a
+bound.
 
     python benchmarks/simulated_workers.py [--minutes 120] [--out FOLDER]
 """

@@ -311,15 +311,16 @@ class Slot:
     @property
     def wanted(self) -> Wanted:
         """Which of the waiting requests should go next."""
+        if self.phase is not Phase.CLOSED and self.suspects.looks_again:
+            return Wanted.SUSPECTED
         if self.phase is not Phase.CLOSED or self._recheck is not None:
             return Wanted.UNSUSPECTED  # another refusal beside it would prove nothing
         return Wanted.ANY if self._recheck_at is None else Wanted.SUSPECTED
 
     def is_suspect(self, page: Page) -> bool:
         """Whether this page is one that a probe avoids, or the one that a recheck asks for."""
-        if self.wanted is Wanted.SUSPECTED:
-            return page == self.suspects.sole
-        return page in self.suspects
+        sole = self.suspects.sole if self.wanted is Wanted.SUSPECTED else None
+        return page in self.suspects if sole is None else page == sole
 
     # Sends
 
@@ -517,7 +518,8 @@ class Slot:
             self._end_pause(now)
 
     def acquit(self, now: float) -> None:
-        """The present epoch is that of a class of pages, which has a slot of its own from here."""
+        """The present epoch is no fault of the pace: that of a class of pages, which has a slot of
+        its own from here, or of first visits."""
         self.suspects.on_pardon()
         self.ceiling.on_class_split(now)
         self._excused = True
@@ -540,7 +542,10 @@ class Slot:
         self.accepted_count += 1
         self._failures.on_accepted()
         if self.suspects is not NO_SUSPECTS:
+            known = self.suspects.refuses_first
             self.suspects.on_accepted(answer.page)
+            if self.suspects.refuses_first and not known:
+                self.acquit(now)
         self.pace.on_accepted()
         if self.phase is Phase.CLOSED:
             is_ruled = 0.0 < self.expected_rate <= self.ceiling.rate  # then its meter binds
@@ -582,6 +587,10 @@ class Slot:
             self._pause(now, self._backoff.first(rate=NEVER, told=answer.told), chance, answer)
             return Event.BROKEN, "this page is refused whatever the pace"
         what = answer.outcome.value
+        if self.phase is Phase.CLOSED and self._is_first_visit(answer):
+            suspects.on_refused(answer.page)
+            self._recheck_at = now + BREATH
+            return Event.LATE, "this site refuses the first visit of each page"
         if permit.probe and not self._excused:
             wait = self._after_probe(answer)
             event, why = Event.PROBE_REFUSED, f"probe {what}"
@@ -605,6 +614,12 @@ class Slot:
             self.ceiling.on_refused()
         self._pause(now, wait, chance, answer)
         return event, why
+
+    def _is_first_visit(self, answer: Answer) -> bool:
+        """Whether it is refused for that alone."""
+        is_new = answer.page is not None and answer.page not in self.suspects
+        is_plain = answer.outcome is Outcome.REFUSED and not answer.told
+        return is_new and is_plain and self.suspects.refuses_first
 
     def _make_parts(self) -> None:
         """Most slots are never refused, and have no need of these."""

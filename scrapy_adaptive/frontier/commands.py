@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from scrapy_adaptive.command_line import OneLineParser, add_command, print_text
 from scrapy_adaptive.report import units
 
-from .opening import open_frontier
+from .opening import missing_file, open_frontier
 from .poller import Ranking
 from .protocol import UnavailableError, Visit
 from .revisits import duration
@@ -107,6 +107,9 @@ def _run(given: argparse.Namespace, project: Project, run: Callable[..., str]) -
     if spider is None:
         found = ", ".join(project.spiders) or "none here"
         raise ValueError(f"say --spider NAME; the project's are: {found}")
+    missing = missing_file(address)
+    if missing is not None and run is not _add:
+        raise ValueError(f"there is no file {missing}: a crawl, or frontier add, makes it")
     with closing(open_frontier(address, spider, Ranking(), project.connect)) as frontier:
         return run(given, frontier, project)
 

@@ -7,6 +7,7 @@ Laws
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .protocol import FrontierError
@@ -36,6 +37,13 @@ def scheme_of(url: str) -> str:
     if scheme not in EXTRAS or "://" not in url:
         raise FrontierError(f"allowed is {ALLOWED}")
     return scheme
+
+
+def missing_file(url: str) -> str | None:
+    """The file of an SQLite database that is not there; None for any other address."""
+    path = url.partition("?")[0].partition(":///")[2]
+    is_file = url.startswith("sqlite") and path and path != ":memory:"
+    return path if is_file and not Path(path).exists() else None
 
 
 def open_frontier(

@@ -156,6 +156,8 @@ class Beat:
     """Of the spider's orders: another than before asks to give back what was not sent."""
     wanted: list[Lease]
     """Leases of this session that others wait for."""
+    is_unsure: bool = False
+    """Whether the backend may have forgotten what it has said before: it has to be settled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +214,11 @@ class Frontier(Protocol):
     def turn(self, done: Sequence[Done], new: Sequence[Visit], refill: Mapping[Lease, int]) -> Turn:
         """What is done, what was found, and what comes next, at once or not at all."""
 
-    def settle(self, held: Mapping[Lease, Collection[int]]) -> None:
-        """After a call that failed: whatever else this session was given is free."""
+    def settle(self, held: Mapping[Lease, Collection[int]]) -> list[Lease]:
+        """After a call that failed: whatever else this session was given is free.
+
+        Returns those of these leases that this session does not have.
+        """
 
     def release(self, lease: Lease, state: State | None, asleep: float = 0.0) -> None:
         """Give a host back, and its visits that are not done; nobody takes it for so long."""

@@ -35,14 +35,18 @@ class WorkerRow(NamedTuple):
 
 
 def read_state(state: str | bytes | None, age: float = 0.0) -> tuple[float | None, float | None]:
-    """The least rate that was learned of a host's slots, and the seconds that it is paused yet.
+    """The least limit that was found of a host's slots, and the seconds that it is paused yet.
 
-    >>> read_state('{"slots": {"a": {"pause": 9.0, "learned": {"refused_rate": 2.5}}}}', age=2.0)
-    (2.5, 7.0)
+    A limit is known once a faster rate was refused; it is the rate that is served.
+
+    >>> learned = {"rate": 2.2, "refused_rate": 2.5}
+    >>> read_state(json.dumps({"slots": {"a": {"pause": 9.0, "learned": learned}}}), age=2.0)
+    (2.2, 7.0)
     """
     try:
         slots: dict[str, Any] = json.loads(state or "{}").get("slots", {})
-        told = [(entry.get("learned") or {}).get("refused_rate") for entry in slots.values()]
+        known = [entry.get("learned") or {} for entry in slots.values()]
+        told = [each.get("rate") for each in known if each.get("refused_rate")]
         rates = [rate for rate in told if isinstance(rate, (int, float)) and rate > 0]
         left = max((entry.get("pause", 0.0) for entry in slots.values()), default=0.0) - age
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError):

@@ -12,6 +12,7 @@ import csv
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from scrapy_adaptive.command_line import add_command
 
@@ -20,7 +21,7 @@ from .page.viewing import rows_of
 from .page.words import COLUMNS
 from .page.writing import write_page
 from .reader import read_crawl
-from .terminal import watch
+from .terminal import is_address, watch
 from .why_command import ADDRESS
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .page.view import Row
 
 REPORT = "Make a page, a table or JSON of a crawl's journal, or of several workers' journals."
-WATCH = "Show a crawl in the terminal while it runs."
+WATCH = "Show a crawl, or all workers of one, while it runs: in the terminal, or as a page."
 
 PAUSE = ("last_pause_at", "last_pause_seconds", "last_pause_by")
 
@@ -49,9 +50,24 @@ def add(commands: Commands) -> None:
     live.add_argument(
         "where",
         metavar="URL|JOURNAL",
-        nargs="?",
-        default=ADDRESS,
-        help=f"the address that the crawl printed, or its journal (default: {ADDRESS})",
+        nargs="*",
+        default=[ADDRESS],
+        help="the address that the crawl printed, or its journal, or several workers' journals "
+        f"(default: {ADDRESS})",
+    )
+    live.add_argument(
+        "--page", action="store_true", help="serve the live page of these journals instead"
+    )
+    live.add_argument(
+        "--address",
+        default="127.0.0.1",
+        help="what the page is bound to, as ADAPTIVE_WATCH_ADDRESS (default: 127.0.0.1)",
+    )
+    live.add_argument(
+        "--port",
+        type=int,
+        default=urlsplit(ADDRESS).port,
+        help="where the page is; a free port where it is taken (default: %(default)s)",
     )
 
 
@@ -68,7 +84,18 @@ def _report(given: argparse.Namespace) -> str:
 
 
 def _watch(given: argparse.Namespace) -> str:
-    watch(given.where)
+    addresses = [each for each in given.where if is_address(each)]
+    if addresses and len(given.where) > 1:
+        raise ValueError(f"{addresses[0]} is the address of one crawl: name it alone, or journals")
+    if not given.page:
+        watch(given.where)
+        return ""
+    if addresses:
+        raise ValueError(f"--page is made of journals: the crawl has its own at {addresses[0]}")
+    from .live.fleet import serve
+
+    journals = [Path(each) for each in given.where]
+    serve(journals, given.address, given.port, lambda url: print(f"watch at {url}", flush=True))
     return ""
 
 

@@ -4,6 +4,8 @@ Laws
 ----
 * Counters add up over all runs. What is in flight, waits or is allowed adds up over the runs that
   have not ended at that instant.
+* A run that has said nothing for `SILENT` seconds, while another one goes on, was killed: it has
+  ended.
 * A site's state is that of the run that had the last word of it.
 """
 
@@ -22,11 +24,28 @@ if TYPE_CHECKING:
     from .building import Run
 
 
+SILENT = 30.0
+"""Seconds without a record; a run that lives has one each second."""
+
+
 class _Series(NamedTuple):
     """The points of one run, in the time of the crawl."""
 
     points: list[Point]
     ended_at: float
+
+
+class _Placed(NamedTuple):
+    """A run in the time of the crawl."""
+
+    run: Run
+    shift: float
+    """Seconds from the crawl's start to the run's."""
+    is_over: bool
+
+    def series(self, points: list[Point]) -> _Series:
+        ended_at = self.run.last_at + self.shift if self.is_over else math.inf
+        return _Series([point._replace(at=point.at + self.shift) for point in points], ended_at)
 
 
 def merged(runs: Sequence[Run], skipped: int = 0) -> Crawl:
@@ -37,36 +56,39 @@ def merged(runs: Sequence[Run], skipped: int = 0) -> Crawl:
     shifts = [run.start.started_at - first.started_at for run in runs]
     ends = [shift + run.last_at for run, shift in zip(runs, shifts, strict=True)]
     last = runs[ends.index(max(ends))]
+    placed = [
+        _Placed(run, shift, run.is_over or end < max(ends) - SILENT)
+        for run, shift, end in zip(runs, shifts, ends, strict=True)
+    ]
     names = dict.fromkeys(name for run in runs for name in run.sites)
-    sites = [_site(name, runs, shifts) for name in names]
+    sites = [_site(name, placed) for name in names]
     sites.sort(key=lambda site: -site.served)
     events = _events(runs, shifts)
     by_name = {site.name: site for site in sites}
     for event in events:
         if event.site in by_name:
             by_name[event.site].events.append(event)
-    is_over = all(run.is_over for run in runs)
+    is_over = all(each.is_over for each in placed)
     return Crawl(
         spider=first.spider,
         started_at=first.started_at,
         seconds=max(ends),
         reason=last.end.reason if is_over and last.end is not None else "",
         run_count=len(runs),
-        totals=_totals(runs, max(ends), len(sites)),
-        points=_summed(
-            [_shifted(run, run.points, shift) for run, shift in zip(runs, shifts, strict=True)]
-        ),
+        totals=_totals(placed, max(ends), len(sites)),
+        points=_summed([each.series(each.run.points) for each in placed]),
         sites=by_name,
         events=events,
         skipped=skipped,
     )
 
 
-def _totals(runs: Sequence[Run], at: float, site_count: int) -> CrawlRecord:
+def _totals(placed: Sequence[_Placed], at: float, site_count: int) -> CrawlRecord:
     counters = ("sent", "served", "refused", "failed", "requeued", "given_up", "hidden")
     gauges = ("in_flight", "waiting")
+    runs = [each.run for each in placed]
     sums = {name: sum(getattr(run.totals, name) for run in runs) for name in counters}
-    open_runs = [run for run in runs if not run.is_over]
+    open_runs = [each.run for each in placed if not each.is_over]
     now = {name: sum(getattr(run.totals, name) for run in open_runs) for name in gauges}
     most = max(run.totals.sites for run in runs)
     busy = max((run.totals.busy for run in open_runs), default=0.0)
@@ -83,18 +105,14 @@ def _events(runs: Sequence[Run], shifts: Sequence[float]) -> list[EventRecord]:
     return list(heapq.merge(*moved, key=lambda event: event.at))
 
 
-def _site(name: str, runs: Sequence[Run], shifts: Sequence[float]) -> Site:
-    known = [
-        (run, shift, run.sites[name])
-        for run, shift in zip(runs, shifts, strict=True)
-        if name in run.sites
-    ]
-    if len(runs) == 1:
-        site = known[0][2]
+def _site(name: str, placed: Sequence[_Placed]) -> Site:
+    known = [(each, each.run.sites[name]) for each in placed if name in each.run.sites]
+    if len(placed) == 1:
+        site = known[0][1]
         return replace(site, values=dict(site.values), points=list(site.points), events=[])
-    _, shift, last = max(known, key=lambda each: each[1] + each[2].points[-1].at)
-    points = _summed([_shifted(run, site.points, shift) for run, shift, site in known])
-    sites = [site for _, _, site in known]
+    (_, shift, _), last = max(known, key=lambda each: each[0].shift + each[1].points[-1].at)
+    points = _summed([each.series(site.points) for each, site in known])
+    sites = [site for _, site in known]
     end = points[-1]
     return replace(
         last,
@@ -113,11 +131,6 @@ def _site(name: str, runs: Sequence[Run], shifts: Sequence[float]) -> Site:
         points=points,
         events=[],
     )
-
-
-def _shifted(run: Run, points: list[Point], shift: float) -> _Series:
-    ended_at = run.last_at + shift if run.is_over else math.inf
-    return _Series([point._replace(at=point.at + shift) for point in points], ended_at)
 
 
 def _summed(series: Sequence[_Series]) -> list[Point]:

@@ -10,12 +10,15 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from typing_extensions import Self
+
 from .building import Builder, JournalError
 from .crawl import Crawl
-from .records import from_line
+from .records import End, Start, from_line
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 LONGEST = 1_000_000
 """Characters of a line beyond which it is none of ours."""
+
+NONE = "is no journal of a crawl: it has no line of a start"
 
 
 def read_crawl(paths: Iterable[Path]) -> Crawl:
@@ -34,14 +39,70 @@ def read_crawl(paths: Iterable[Path]) -> Crawl:
         JournalError: one is no journal, or of a version that is not known here.
     """
     builder = Builder()
-    for path in paths:
-        before = len(builder.runs)
-        with path.open("rb") as file:
-            for record in records(file):
-                builder.add(record, str(path))
-        if len(builder.runs) == before:
-            raise JournalError(f"{path} is no journal of a crawl: it has no line of a start")
+    with Journals(paths) as journals:
+        for source, found in journals.read():
+            for record in found:
+                builder.add(record, source)
+        for path in journals.unbegun:
+            raise JournalError(f"{path} {NONE}")
     return builder.crawl()
+
+
+class Journals:
+    """Journals of one crawl's workers, read on from where they were left.
+
+    Raises:
+        OSError: one cannot be opened.
+    """
+
+    def __init__(self, paths: Iterable[Path]) -> None:
+        self.unbegun = [str(path) for path in paths]
+        """Those in which there is nothing yet."""
+        self._going: set[str] = set()
+        self._closing = ExitStack()
+        with ExitStack() as stack:
+            files = {path: stack.enter_context(Path(path).open("rb")) for path in self.unbegun}
+            self._files = files
+            self._closing = stack.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
+
+    @property
+    def have_ended(self) -> bool:
+        """Whether each of them says that its run has ended."""
+        return not self.unbegun and not self._going
+
+    def check(self) -> None:
+        """Nothing, where one at least has begun.
+
+        Raises:
+            JournalError: none has.
+        """
+        if len(self.unbegun) == len(self._files):
+            raise JournalError(f"{self.unbegun[0]} {NONE}")
+
+    def read(self) -> Iterator[tuple[str, list[Record | None]]]:
+        """The records that each of them has more than before, None for a line that is none.
+
+        Raises:
+            JournalError: one is no journal.
+        """
+        for path, file in self._files.items():
+            found = [*records(file)]
+            for record in found:
+                if isinstance(record, Start):
+                    self._going.add(path)
+                elif isinstance(record, End):
+                    self._going.discard(path)
+            if any(isinstance(record, Start) for record in found) and path in self.unbegun:
+                self.unbegun.remove(path)
+            if found and path in self.unbegun:
+                raise JournalError(f"{path} {NONE}")
+            yield path, found
 
 
 def records(file: BinaryIO) -> Iterator[Record | None]:

@@ -2,7 +2,7 @@
 
 Laws
 ----
-* It shows a live crawl, by its address, or a journal that is being written.
+* It shows a live crawl, by its address, or journals that are being written: one crawl's workers'.
 * Where the output is no terminal, it is one table.
 """
 
@@ -12,18 +12,18 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
 
-from .building import Builder, JournalError
+from .building import Builder
 from .page.cells import printable, words
 from .page.headline import about, headline
 from .page.viewing import rows_of
 from .page.words import COLUMNS
-from .reader import records
+from .reader import Journals
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MISSING = "the table needs rich: pip install scrapy-adaptive[watch]"
 
 INTERVAL = 1.0
+REST = 9.0
+"""Times as long as a look took until the next one: many journals take no processor from crawls."""
 PATIENCE = 5.0
 """Seconds that an answer may take."""
 
@@ -44,6 +46,9 @@ WIDE = 100
 
 LEAST = {"site": 20, "held_by": 14}
 """Characters of a line that these columns have in any case."""
+
+NEVER_CUT = ("rate", "limit", "pages")
+"""Columns that have their numbers whole, however narrow the terminal is."""
 
 LINES_AROUND = 6
 """Lines of a terminal that are not rows."""
@@ -67,11 +72,11 @@ def check_rich() -> None:
         raise ValueError(MISSING) from None
 
 
-def watch(where: str) -> None:
+def watch(where: Sequence[str]) -> None:
     """Show this crawl until it ends, or until Ctrl-C.
 
     Args:
-        where: the address that the crawl has printed, or the path of its journal.
+        where: the address that the crawl has printed, or the paths of its workers' journals.
 
     Raises:
         ValueError: rich is missing, or there is no crawl.
@@ -87,11 +92,14 @@ def watch(where: str) -> None:
         if not console.is_terminal:
             console.print(drawn(shown, MOST_ROWS, console.width))
             return
+        took = 0.0
         with Live(console=console, auto_refresh=False) as live:
             try:
                 while not _show(live, shown, console):
-                    time.sleep(INTERVAL)
+                    time.sleep(max(INTERVAL, took * REST))
+                    began = time.process_time()
                     shown = source()
+                    took = time.process_time() - began
             except KeyboardInterrupt:
                 pass
             except ValueError as error:
@@ -124,6 +132,7 @@ def drawn(shown: dict[str, Any], most: int, width: int) -> Group:
             justify="left" if column.kind in ("text", "state") else "right",
             min_width=LEAST.get(column.key),
             overflow="fold",
+            no_wrap=column.key in NEVER_CUT,
         )
     pages = next(index for index, column in enumerate(COLUMNS) if column.key == "pages")
     rows = sorted(shown["sites"], key=lambda row: -row[pages])
@@ -136,12 +145,17 @@ def drawn(shown: dict[str, Any], most: int, width: int) -> Group:
 
 
 @contextmanager
-def _source(where: str) -> Iterator[Source]:
-    if urlsplit(where).scheme in ("http", "https"):
-        yield lambda: _fetched(where)
+def _source(where: Sequence[str]) -> Iterator[Source]:
+    if is_address(where[0]):
+        yield lambda: _fetched(where[0])
     else:
-        with _journal(Path(where)) as source:
-            yield source
+        with Journals(map(Path, where)) as journals:
+            yield _journals(journals)
+
+
+def is_address(where: str) -> bool:
+    """Whether this is the address of a live view, not the path of a journal."""
+    return urlsplit(where).scheme in ("http", "https")
 
 
 def _fetched(url: str) -> dict[str, Any]:
@@ -165,22 +179,21 @@ def _fetched(url: str) -> dict[str, Any]:
     return found
 
 
-@contextmanager
-def _journal(path: Path) -> Iterator[Source]:
+def _journals(journals: Journals) -> Source:
+    """The table of what they have by now."""
     builder = Builder()
-    with path.open("rb") as file:
 
-        def source() -> dict[str, Any]:
-            for record in records(file):
-                builder.add(record)
-            if not builder.runs:
-                raise JournalError(f"{path} is no journal of a crawl: it has no line of a start")
-            crawl = builder.crawl()
-            return {
-                "about": about(crawl),
-                "headline": headline(crawl),
-                "sites": rows_of(crawl),
-                "ended": crawl.has_ended,
-            }
+    def source() -> dict[str, Any]:
+        for name, found in journals.read():
+            for record in found:
+                builder.add(record, name)
+        journals.check()
+        crawl = builder.crawl()
+        return {
+            "about": about(crawl),
+            "headline": headline(crawl),
+            "sites": rows_of(crawl),
+            "ended": crawl.has_ended,
+        }
 
-        yield source
+    return source

@@ -94,6 +94,8 @@ def test_what_makes_no_sense_is_refused_in_one_line(
     Path("page.html").write_text("<html><body>page</body></html>")
     index = SITEMAP.replace("urlset", "sitemapindex")
     Path("index.xml").write_text(index.format("<sitemap><loc>/etc/passwd</loc></sitemap>"))
+    Path("empty.txt").touch()
+    run("add", "empty.txt")
     words, why = REFUSED[case]
     code, said = run(*words)
     assert code == 2
@@ -120,3 +122,14 @@ def test_an_address_that_cannot_be_is_told_in_one_line(address: str, run: Run) -
     assert code == 2
     assert len(said.splitlines()) == 1
     assert "secret" not in said
+
+
+@pytest.mark.parametrize("words", [["show"], ["retry"], ["swap"], ["export"]], ids=str)
+def test_a_database_that_is_not_there_is_told_and_not_made(
+    words: list[str], run: Run, tmp_path: Path
+) -> None:
+    """Only `add` makes one."""
+    path = tmp_path / "mistyped.db"
+    code, said = run(*words, frontier=f"sqlite:///{path}")
+    assert (code, said.count("\n"), str(path) in said) == (2, 1, True)
+    assert not path.exists()

@@ -35,6 +35,9 @@ from tests.crawling import Crawler
 from tests.servers.origin import Answer, Origin, Visit, refusal
 from tests.servers.postgres import Postgres
 
+OUTAGE = float(os.environ.get("SOAK_OUTAGE", "1"))
+"""Seconds for which PostgreSQL is away."""
+
 PAGES, HOSTS = 400, 5
 TOLD = "the frontier does not answer"
 
@@ -151,9 +154,15 @@ def test_a_crawl_goes_on_when_postgresql_was_restarted(
         running = crawl.start(SurvivingSpider, given, arguments=arguments)
         running.until(partial(has_hits, server, 60))
         own.stop(at_once=True)
-        time.sleep(1.0)
+        stopped_at = time.time()
+        time.sleep(OUTAGE)
+        started_at = time.time()
         own.start()
         done = running.wait()
+    lease_end = stopped_at + float(given["ADAPTIVE_FRONTIER_LEASE"])
+    late = [hit for hit in server.hits() if lease_end < hit.start < started_at]
+    print(f"PostgreSQL away for {OUTAGE:g} s: {len(late)} hits without a lease")
+    assert late == []
     assert done.log.count(TOLD) == 1
     assert "Traceback" not in done.log
     assert missing(site, fed_items(tmp_path / "items.jl")) == set()

@@ -54,7 +54,9 @@ class Fleet:
         self.folder = folder
         self.names: list[str] = []
 
-    def start(self, address: str, **more: Any) -> RunningCrawl:
+    def start(
+        self, address: str, *, spider: type[SurvivingSpider] = SurvivingSpider, **more: Any
+    ) -> RunningCrawl:
         name = f"w{len(self.names)}"
         self.names.append(name)
         given = {
@@ -66,7 +68,7 @@ class Fleet:
             **more,
         }
         arguments = {"pages": PAGES, "hosts": HOSTS, "port": self.server.port}
-        return self.crawl.start(SurvivingSpider, given, arguments=arguments, timeout=280)
+        return self.crawl.start(spider, given, arguments=arguments, timeout=280)
 
     def missing(self) -> set[tuple[int, str]]:
         found = fed_items(self.folder / "none.jl")

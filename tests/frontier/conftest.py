@@ -13,7 +13,7 @@ from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.frontier.protocol import Frontier
 from tests.frontier.engines import ENGINES, open_engine
 from tests.servers.postgres import Postgres
-from tests.servers.valkey import Valkey
+from tests.servers.valkey import MISSING, Valkey, node, program
 
 
 @dataclass
@@ -31,14 +31,25 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
+    """A Cluster of one node: there all keys of a call must be in one hash tag."""
+    if program() is None:
+        pytest.skip(MISSING)
+    with node(tmp_path_factory.mktemp("cluster")) as server:
+        yield server
+
+
+@pytest.fixture(params=(*ENGINES, "cluster"))
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A new, empty database of each kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/crawl.db"
-    if request.param == "redis":
-        valkey: Valkey = request.getfixturevalue("valkey")
-        return valkey.frontier()
+    if request.param in ("redis", "cluster"):
+        server: Valkey = request.getfixturevalue(
+            "valkey" if request.param == "redis" else "cluster"
+        )
+        return server.frontier()
     postgres: Postgres = request.getfixturevalue("postgres")
     return postgres.database()
 

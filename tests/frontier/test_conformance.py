@@ -265,7 +265,8 @@ def test_after_a_call_that_failed_what_is_not_known_is_free(opened: Opened) -> N
     frontier.turn([], [page(host, n) for host in "ab" for n in range(3)], {})
     held: dict[str, Held] = {each.lease.host: each for each in frontier.lease(2, 4).held}
     kept = {held["a"].lease: [held["a"].visits[0].id]}
-    frontier.settle(kept)
+    gone = Lease("z", 10**6)
+    assert frontier.settle({**kept, gone: []}) == [gone]
     assert frontier.counts().leased == 1
     assert frontier.beat({}).held == 1
     assert len(urls(frontier.lease(2, 10))) == 5

@@ -1,4 +1,4 @@
-"""What only Redis does: it restarts, fails over, fills its memory, holds what anybody wrote."""
+"""What only Redis does: it restarts, fills its memory, holds what anybody wrote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from scrapy_adaptive.frontier.protocol import (
     Visit,
 )
 from tests.frontier.test_conformance import page, urls
-from tests.servers.forwarding import Forwarding
 from tests.servers.valkey import MISSING, Valkey, program
 
 redis = pytest.importorskip("redis")
@@ -125,27 +124,6 @@ def test_a_server_that_forgets_keys_is_refused(own: Valkey) -> None:
     client.config_set("maxmemory-policy", "allkeys-lru")
     with pytest.raises(FrontierError, match="allkeys-lru"):
         opened(own.frontier())
-
-
-def test_a_replica_that_is_promoted_goes_on(own: Valkey, tmp_path: Path) -> None:
-    """As Sentinel does it: another server, at the same address."""
-    with (
-        Valkey(tmp_path / "other", "--replicaof", f"127.0.0.1 {own.port}") as other,
-        Forwarding(own.port) as way,
-    ):
-        address = own.frontier().replace(f":{own.port}/", f":{way.port}/")
-        with closing(opened(address)) as one:
-            one.turn([], [page("a", n) for n in range(3)], {})
-            (held,) = one.lease(1, 2).held
-            assert one.server.client.wait(1, 9000) == 1
-            own.kill()
-            replica = connecting.connect(other.url())
-            replica.replicaof("NO", "ONE")
-            way.cut()
-            way.mend(other.port)
-            assert again(lambda: one.beat({})).held == 1
-            turn = one.turn([Done(held.lease, held.visits[0].id)], [], {held.lease: 1})
-            assert len(turn.refills[held.lease] or []) == 1
 
 
 def test_the_clocks_of_workers_do_not_matter(

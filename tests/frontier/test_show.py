@@ -30,7 +30,7 @@ def test_workers_hosts_limits_and_pauses_are_shown(
     frontier = opened("box:17", ttl=100.0)
     frontier.turn([], [page("a.example", n) for n in range(5)] + [page("b.example", 1)], {})
     (held,) = frontier.lease(1, 2).held
-    slot = {"pause": 3600.0, "learned": {"refused_rate": 2.5}}
+    slot = {"pause": 3600.0, "learned": {"rate": 2.5, "refused_rate": 4.0}}
     frontier.beat({held.lease: {"version": 1, "slots": {"a.example": slot}}})
     run(address, "show")
     told = capsys.readouterr().out

@@ -94,6 +94,16 @@ def test_a_worker_that_has_ended_allows_nothing_any_more(tmp_path: Path) -> None
     assert not crawl.has_ended
 
 
+def test_a_worker_that_was_killed_allows_nothing_after_a_while(tmp_path: Path) -> None:
+    """It said nothing for longer than any worker does that lives."""
+    killed = write(tmp_path / "a", run_of(10, ends=False))
+    for seconds, rate in ((20, 2.0), (60, 1.0)):
+        other = write(tmp_path / f"b{seconds}", run_of(seconds, run="b", ends=False))
+        crawl = read_crawl([killed, other])
+        assert (crawl.sites[SITE].served, crawl.sites[SITE].rate) == (10 + seconds, rate)
+        assert crawl.totals.waiting == 9 * rate
+
+
 def test_a_slot_that_was_forgotten_begins_anew_and_its_pages_count_on() -> None:
     builder = Builder()
     for record in (

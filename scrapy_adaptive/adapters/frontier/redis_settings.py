@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy.settings import BaseSettings
+from scrapy.utils.misc import load_object
 
-from scrapy_adaptive.adapters.settings import is_set
+from scrapy_adaptive.adapters.scrapy_limits import is_set
 from scrapy_adaptive.frontier.opening import REDIS, scheme_of
 
 if TYPE_CHECKING:
@@ -54,9 +55,36 @@ def connector(settings: BaseSettings) -> Callable[[str], Any]:
         else:
             for name in PASSED_ON:
                 own.set(name, settings.get(name))
+        check_class(given.get("redis_cls"), has_url=bool(own.get("REDIS_URL")))
         return get_redis_from_settings(own)
 
     return connect
+
+
+def check_class(given: Any, *, has_url: bool) -> None:
+    """Nothing, where REDIS_PARAMS name what can make a client.
+
+    Args:
+        given: its redis_cls; None for redis-py's own.
+        has_url: whether an address names a server.
+
+    Raises:
+        FrontierError: it cannot.
+    """
+    from scrapy_adaptive.frontier.protocol import FrontierError
+
+    try:
+        found = load_object(given) if isinstance(given, str) else given
+    except (ImportError, NameError, ValueError) as error:
+        raise FrontierError(f"redis_cls in REDIS_PARAMS is {given!r}: {error}") from None
+    if found is None or (has_url and hasattr(found, "from_url")):
+        return
+    if has_url or not callable(found):
+        raise FrontierError(
+            f"redis_cls in REDIS_PARAMS is {given!r}: allowed is a class of clients, or a function "
+            "that makes one, which needs ADAPTIVE_FRONTIER to be redis:// with no server behind "
+            "it, and no REDIS_URL"
+        )
 
 
 def follow(frontier: Frontier, address: str, spider: str, settings: BaseSettings) -> None:

@@ -174,7 +174,7 @@ class Session:
         self._beat_at = self._polled_at = self._flushed_at = -math.inf
         self._asked_at: dict[str, float] = {}
         self._not_before = -math.inf
-        self._is_told = False
+        self._is_told = self._is_told_of_beat = False
         self.calls = 0
         """Calls of the frontier so far."""
         self.seeds: Seeds | None = None
@@ -217,16 +217,25 @@ class Session:
 
     # Calls
 
-    def _send(self, call: Callable[[], Any], told: Callable[[Any], None], *, gives: bool) -> None:
+    def _send(
+        self,
+        call: Callable[[], Any],
+        told: Callable[[Any], None],
+        *,
+        gives: bool,
+        beats: bool = False,
+    ) -> None:
         def answered(answer: Any, error: BaseException | None) -> None:
             if error is None:
-                self._on_success()
+                if self._is_told_of_beat or not beats:  # one that is full lets beats pass
+                    self._on_success()
                 try:
                     told(answer)
                 except Exception as own:
                     self._owner.on_failed(own)
             else:
                 self._on_error(error, gives=gives)
+                self._is_told_of_beat = beats
             self.tick()
 
         self.calls += 1
@@ -289,17 +298,22 @@ class Session:
             if self._generation not in (None, beat.generation):
                 self._swaps = True
             self._generation = beat.generation
-            self._unsettled = beat.held != len(self._rights.leases) and not self.releases
+            differs = beat.is_unsure or beat.held != len(self._rights.leases)
+            self._unsettled = differs and not self.releases
             self._owner.on_wanted(beat.wanted)
 
-        self._send(lambda: self._frontier.beat(states, hungry=hungry), beaten, gives=False)
+        self._send(
+            lambda: self._frontier.beat(states, hungry=hungry), beaten, gives=False, beats=True
+        )
 
     def _settle(self) -> None:
         held = self._owner.held()
 
-        def settled(_: None) -> None:
+        def settled(lost: list[Lease]) -> None:
             self._unsettled = False
             self.is_dry = False
+            if lost:
+                self._owner.on_lost(lost)
 
         self._send(lambda: self._frontier.settle(held), settled, gives=False)
 

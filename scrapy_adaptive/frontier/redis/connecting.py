@@ -25,6 +25,8 @@ from redis.backoff import NoBackoff
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
+    ClusterCrossSlotError,
+    MovedError,
     NoPermissionError,
     NoScriptError,
     RedisError,
@@ -139,6 +141,8 @@ class Server:
         given = client.get_connection_kwargs() if hasattr(client, "get_connection_kwargs") else {}
         given = given or client.connection_pool.connection_kwargs
         self.shown = f"redis://{given.get('host', '')}:{given.get('port', '')}/{given.get('db', 0)}"
+        if (watched := getattr(client.connection_pool, "service_name", None)) is not None:
+            self.shown = f"redis, {watched} of its Sentinels"
         with self.errors():
             found = client.info()
         version = str(found.get("redis_version", "0"))
@@ -220,6 +224,13 @@ class Server:
             yield
         except (AuthenticationError, AuthorizationError, NoPermissionError) as error:
             raise FrontierError(f"{self.shown}: {_told(error)}") from None
+        except MovedError as error:
+            where = f"{error.host}:{error.port}"
+            told = f"this node of the Cluster does not have the frontier: name {where}"
+            raise FrontierError(f"{self.shown}: {told}") from None
+        except ClusterCrossSlotError:
+            told = f"on a Cluster the key of the seeds must begin with {self.prefix}"
+            raise FrontierError(f"{self.shown}: {told}") from None
         except ResponseError as error:
             told = _told(error)
             if told.startswith("LOST"):
@@ -296,7 +307,8 @@ def expected_type(name: str) -> str | None:
 def _told(error: BaseException) -> str:
     """The server's own words, in one line."""
     told = " ".join(str(error).split()) or type(error).__name__
-    return re.sub(r"script: [0-9a-f]+,? ?(on @?\S+)?", "", told)[:200]
+    told = re.sub(r"^Command # .* of pipeline caused error: ", "", told)
+    return re.sub(r",? ?script: ?[0-9a-f]*,? ?(on @?\S+)?", "", told)[:200]
 
 
 def _shown(damage: bytes) -> str:

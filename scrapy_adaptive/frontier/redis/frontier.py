@@ -98,6 +98,8 @@ class RedisFrontier:
         self._hosts: dict[int, bytes] = {}
         """The hosts that this session holds, by generation."""
         self._held: dict[int, dict[int, Taken]] = {}
+        self._life = self._settled_in = b""
+        """Run ids of the server: the last one, and the one in which all that is held was known."""
         with self.server.errors():
             self.spider = self._enter(client, spider)
         self.key = f"{self.server.prefix}:{self.spider}"
@@ -123,12 +125,13 @@ class RedisFrontier:
         self._hosts, self._held = {}, {}
         while True:
             old = self._session or ""
-            session, begins, run = self.server.call(
+            session, begins, run, self._life = self.server.call(
                 "open", old, worker, egress, self.spider, self._ttl
             )
             if session:
                 break
         self._session, self._run = int(session), int(run)
+        self._settled_in = self._life
         self._written = []
         if self.flushes:
             self.flushes = False
@@ -144,11 +147,12 @@ class RedisFrontier:
             if lease.generation in self._hosts:
                 text = json.dumps(state, separators=(",", ":"))
                 saved += (self._hosts[lease.generation], lease.generation, text)
-        members, held, generation, wanted, damage = self.server.call(
+        members, held, generation, wanted, damage, self._life = self.server.call(
             "beat", *self._me, self._ttl, int(hungry), round(KEPT * 1000), *saved
         )
         self.server.tell(damage)
-        return Beat(members, held, generation, [self._lease(int(each)) for each in wanted])
+        asked = [self._lease(int(each)) for each in wanted]
+        return Beat(members, held, generation, asked, self._life != self._settled_in)
 
     def release(self, lease: Lease, state: State | None, asleep: float = 0.0) -> None:
         self.release_all([(lease, state, asleep)])
@@ -247,11 +251,14 @@ class RedisFrontier:
                 self._held.pop(lease.generation, None)
         return Turn(given, added, len(new) - added)
 
-    def settle(self, held: Mapping[Lease, Collection[int]]) -> None:
+    def settle(self, held: Mapping[Lease, Collection[int]]) -> list[Lease]:
         known: list[Any] = []
         for lease, ids in held.items():
             known += (lease.generation, len(ids), *ids)
-        self.server.call("settle", *self._me, *known)
+        found = set(map(int, self.server.call("settle", *self._me, *known)))
+        self._settled_in = self._life
+        lost = [lease for lease in held if lease.generation not in found]
+        held = {lease: ids for lease, ids in held.items() if lease not in lost}
         kept = {lease.generation: set(ids) for lease, ids in held.items()}
         self._hosts = {number: host for number, host in self._hosts.items() if number in kept}
         self._held = {
@@ -259,6 +266,7 @@ class RedisFrontier:
             for number, visits in self._held.items()
             if number in kept
         }
+        return lost
 
     def counts(self) -> Counts:
         with self.server.errors():

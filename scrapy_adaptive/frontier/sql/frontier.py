@@ -216,7 +216,7 @@ class SqlFrontier:
             refills = self._refill(connection, refill, now)
         return Turn(refills, added, len(new) - added)
 
-    def settle(self, held: Mapping[Lease, Collection[int]]) -> None:
+    def settle(self, held: Mapping[Lease, Collection[int]]) -> list[Lease]:
         with self.database.transaction() as connection:
             self._live(connection)
             mine = {lease.generation: set(ids) for lease, ids in held.items()}
@@ -237,6 +237,8 @@ class SqlFrontier:
                     .values(session_id=None)
                 )
         self._leases = {number: lease for number, lease in self._leases.items() if lease in held}
+        mine_yet = {row.generation for row in rows}
+        return [lease for lease in held if lease.generation not in mine_yet]
 
     def counts(self) -> Counts:
         with self.database.transaction() as connection:

@@ -46,23 +46,27 @@ class Watcher:
 
 
 class Feed:
-    """One crawl, kept up to date."""
+    """One crawl, of one worker or of several, kept up to date."""
 
     def __init__(self) -> None:
         self.crawl = Crawl()
         self.rows: list[Row] = []
-        self._waiting: deque[Record] = deque()
+        self._waiting: deque[tuple[Record | None, str]] = deque()
         self._builder = Builder()
         self._good_until = 0.0
 
-    def put(self, records: Iterable[Record]) -> None:
-        """Some records more, from any thread."""
-        self._waiting.extend(records)
+    def put(self, records: Iterable[Record | None], source: str = "") -> None:
+        """Some records more, from any thread; None for a line that could not be read.
+
+        Args:
+            source: the journal that they are from, where there are several.
+        """
+        self._waiting.extend((record, source) for record in records)
 
     def drain(self) -> None:
         """Take in what was put."""
         while self._waiting:
-            self._builder.add(self._waiting.popleft())
+            self._builder.add(*self._waiting.popleft())
 
     def refresh(self, *, must: bool = False) -> None:
         """See the crawl as it is now; as it was a moment ago, where to look takes long.

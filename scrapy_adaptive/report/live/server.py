@@ -79,9 +79,9 @@ class LiveView:
 
     # In the crawl's thread
 
-    def put(self, records: Sequence[Record]) -> None:
-        """Some records more."""
-        self._feed.put(records)
+    def put(self, records: Sequence[Record | None], source: str = "") -> None:
+        """Some records more, of one journal where there are several."""
+        self._feed.put(records, source)
 
     def start(self) -> None:
         """Serve from here on.

@@ -1,11 +1,12 @@
 -- A heartbeat: live on, save what was learned, free the hosts of who has died.
 -- ARGV 2=session 3=spider 4=egress 5=ttl ms 6=hungry 7=ms for which what was learned is kept
 --      then host, generation, state ...
--- returns {members, hosts held, generation of the orders, generations that others wait for, damaged}
+-- returns {members, hosts held, generation of the orders, generations that others wait for, damaged,
+-- run id of the server}
 local session, n, egress, ttl = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local S = spider(n)
 redis.call('DEL', P .. ':none') -- a script that has written goes on where the memory is full
-grace(ttl)
+local _, life = grace(ttl)
 redis.call('SADD', S .. ':e', egress)
 redis.call('SADD', S .. ':m:' .. egress, session)
 if not is_alive(session) then return redis.error_reply('LOST session') end
@@ -55,4 +56,4 @@ for i, host in ipairs(mine) do
   end
 end
 flush()
-return {members, #mine, tonumber(redis.call('HGET', S .. ':i', 'generation')) or 0, wanted, damaged}
+return {members, #mine, tonumber(redis.call('HGET', S .. ':i', 'generation')) or 0, wanted, damaged, life}

@@ -81,7 +81,8 @@ local function count_of(n, field)
 end
 
 -- Another life of the server: what the last seconds gave out may be forgotten. Numbers go on far
--- beyond it, sessions live on, and nobody leases before all old leases have run out.
+-- beyond it, sessions live on, and nobody leases before all old leases have run out. Returns for how
+-- long, and the run id.
 local function grace(ttl)
   local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or 'none'
   local boot = redis.call('HMGET', P .. ':boot', 'run', 'grace', 'ttl')
@@ -100,7 +101,7 @@ local function grace(ttl)
   if boot[1] ~= run or longest > (tonumber(boot[3]) or 0) then
     redis.call('HSET', P .. ':boot', 'run', run, 'grace', until_ms, 'ttl', longest)
   end
-  return math.max(0, until_ms - now)
+  return math.max(0, until_ms - now), run
 end
 
 local function is_alive(session)

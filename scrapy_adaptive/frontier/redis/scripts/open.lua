@@ -1,12 +1,12 @@
 -- Begin a session of a spider; says whether a new run of its crawl begins.
 -- ARGV 2=session to end first ('' for none) 3=worker 4=egress 5=spider 6=ttl ms
--- returns {session or '' (call again: the old one is not ended yet), begins, run}
+-- returns {session or '' (call again: the old one is not ended yet), begins, run, run id of the server}
 local egress, n, ttl = ARGV[4], ARGV[5], tonumber(ARGV[6])
 local S = spider(n)
-grace(ttl)
+local _, life = grace(ttl)
 if ARGV[2] ~= '' then
   local left = end_session(ARGV[2], 2000)
-  if left <= 0 then flush(); return {'', 0, 0} end
+  if left <= 0 then flush(); return {'', 0, 0, ''} end
 end
 if redis.call('SADD', S .. ':e', egress) == 1 then
   -- What may be leased is the same from here.
@@ -37,4 +37,4 @@ redis.call('ZADD', P .. ':sessions', now + ttl, session)
 redis.call('HSET', P .. ':n:' .. session, 'worker', ARGV[3], 'egress', egress, 'spider', n, 'ttl', ttl, 'hungry', 0)
 redis.call('SADD', S .. ':m:' .. egress, session)
 flush()
-return {session, is_left and 0 or 1, run}
+return {session, is_left and 0 or 1, run, life}

@@ -1,8 +1,9 @@
 -- After a call that failed: what this session was given and does not know of is free.
 -- ARGV 2=session 3=spider 4=egress, then generation, how many, id ... of what it knows
+-- returns the generations that it holds
 local session, n, egress = ARGV[2], ARGV[3], ARGV[4]
 if not is_alive(session) then return redis.error_reply('LOST session') end
-local known, i = {}, 5
+local known, kept, i = {}, {}, 5
 while i <= #ARGV do
   local ids = {}
   for j = i + 2, i + 1 + tonumber(ARGV[i + 1]) do ids[ARGV[j]] = true end
@@ -14,6 +15,7 @@ for _, host in ipairs(redis.call('SMEMBERS', P .. ':h:' .. session)) do
   if holder ~= session then redis.call('SREM', P .. ':h:' .. session, host)
   elseif not known[generation] then free(egress, host, session, generation, n)
   else
+    kept[#kept + 1] = generation
     local lost = {}
     for _, id in ipairs(redis.call('HKEYS', P .. ':o:' .. generation)) do
       if not known[generation][id] then lost[#lost + 1] = id end
@@ -22,4 +24,4 @@ for _, host in ipairs(redis.call('SMEMBERS', P .. ':h:' .. session)) do
   end
 end
 flush()
-return redis.call('SCARD', P .. ':h:' .. session)
+return kept

@@ -1,0 +1,99 @@
+"""Crawls whose Redis forgets everything, or has no room, and whose workers' clocks differ.
+
+Laws
+----
+* Nothing is missing in the end, and no host is in two hands: the judge is the site's log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.surviving import SurvivingSpider
+from tests.acceptance.test_redis_faults import LEASE, LOST, Fleet
+from tests.acceptance.test_workers import intrusions
+from tests.crawling import Crawler
+from tests.servers.origin import Origin
+from tests.servers.valkey import MISSING, Valkey, program
+
+redis = pytest.importorskip("redis")
+if program() is None:
+    pytest.skip(MISSING, allow_module_level=True)
+
+HOUR = 3600.0
+
+
+class LateSpider(SurvivingSpider):
+    """Crawls on a machine whose clock is an hour late."""
+
+    def __init__(self, **rest: Any) -> None:
+        super().__init__(**rest)
+        right = time.time
+        time.time = lambda: right() - HOUR
+
+
+@pytest.fixture
+def fleet(origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path) -> Fleet:
+    return Fleet(origin, crawl, tmp_path)
+
+
+@pytest.fixture
+def forgetful(tmp_path: Path) -> Iterator[Valkey]:
+    """A server of this test's own, without a log."""
+    with Valkey(tmp_path / "own") as server:
+        yield server
+
+
+def test_workers_whose_redis_forgot_everything_say_so_and_end(
+    forgetful: Valkey, fleet: Fleet
+) -> None:
+    """The next start begins with the start requests, and finds all."""
+    address = forgetful.frontier()
+    workers = [fleet.start(address) for _ in range(2)]
+    fleet.until(workers[0], 0.3)
+    forgetful.kill()
+    forgetful.start()
+    done = [each.wait() for each in workers]
+    assert any(LOST in each.log for each in done)
+    assert all("Traceback" not in each.log for each in done)
+    assert intrusions(fleet.server.hits()) == []
+    fleet.start(address).wait()
+    assert fleet.missing() == set()
+
+
+def test_a_full_memory_stops_a_crawl_and_loses_nothing(forgetful: Valkey, fleet: Fleet) -> None:
+    """For longer than a lease: whoever beats keeps its hosts."""
+    running = fleet.start(forgetful.frontier())
+    fleet.until(running, 0.3)
+    with redis.Redis(port=forgetful.port) as client:
+        client.config_set("maxmemory", 1)
+        running.until(lambda: "maxmemory" in running.log)
+        time.sleep(LEASE + 0.5)
+        client.config_set("maxmemory", 0)
+    done = running.wait()
+    assert done.log.count("the frontier does not answer") == 1
+    assert done.log.count("the frontier answers again") == 1
+    assert LOST not in done.log
+    assert fleet.missing() == set()
+
+
+def test_a_worker_whose_clock_is_an_hour_late_works_beside_others(
+    valkey: Valkey, fleet: Fleet
+) -> None:
+    """Hosts go from one to the other with what was learned, and nobody's pause grows by an hour."""
+    address = valkey.frontier()
+    late = fleet.start(address, spider=LateSpider)
+    fleet.until(late, 0.2)
+    right = fleet.start(address)
+    fleet.until(right, 0.4)
+    late.kill()
+    done = right.wait()
+    assert {hit.agent for hit in fleet.server.hits()} == {"w0", "w1"}
+    assert "Traceback" not in done.log
+    assert fleet.missing() == set()
+    assert intrusions(fleet.server.hits()) == []
