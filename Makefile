@@ -23,6 +23,9 @@ soak: $(VENV)/.test
 		-k "restarted or only_what_has_changed"
 	SOAK_KILLS=10 SOAK_PAGES=3000 $(BIN)/python -m pytest -q -s -o timeout=3000 \
 		tests/acceptance/test_redis_faults.py -k "killed or join"
+	RULES_AWAY=60 RULES_ASLEEP=60 RULES_DRAWN=10000 $(BIN)/python -m pytest -q -s -o timeout=900 \
+		tests/acceptance/test_rules_lost.py tests/acceptance/test_rules.py tests/rules/test_reading.py \
+		-k "stalls_nothing or costs_the_others or chance"
 	QUOTA_HITS=500 QUOTA_SECONDS=120 QUOTA_KILLS=10 $(BIN)/python -m pytest -q -s \
 		tests/rules/test_quotas.py -k never_overspent
 

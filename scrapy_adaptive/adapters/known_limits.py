@@ -5,7 +5,8 @@ Laws
 * The rules hold from the first request on: the table is read before the crawl begins.
 * It is read again in a thread each ADAPTIVE_RULES_REFRESH seconds; other rules take the place of
   the old ones at one instant, and whatever waits is asked about again.
-* A database that is away opens no gate: the last good rules hold, and one line says so.
+* A database that is away opens no gate: the last good rules hold, and one line says so. Nor does a
+  row that is bad when the crawl begins: what it may mean waits, or the crawl does not begin.
 * Rules expire by the wall clock, at most a `tick` late.
 * Tokens of quotas are fetched in a thread; those left over at the end are given back.
 """
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
     from scrapy.utils.asyncio import AsyncioLoopingCall
     from twisted.internet.task import LoopingCall
 
-    from scrapy_adaptive.core.limits.known import KnownLimits, Use
+    from scrapy_adaptive.core.limits.known import KnownLimits
     from scrapy_adaptive.core.limits.rule import Rule
+    from scrapy_adaptive.core.limits.uses import Use
     from scrapy_adaptive.rules.table import Problem, Reading, RuleTable
 
     from .settings import AdaptiveSettings
@@ -107,6 +109,14 @@ class RulesKeeper:
                 raise SettingsError("ADAPTIVE_RULES_URL", table.address, allowed) from None
             self._on_lost(READING, error)
         else:
+            idle = [] if reading is None else [each for each in reading.problems if not each.holds]
+            if idle and not is_optional:
+                more = f"; and {len(idle) - 1} more" if len(idle) > 1 else ""
+                allowed = (
+                    f"mend the row ({idle[0].why}{more}), or set ADAPTIVE_RULES_OPTIONAL to crawl "
+                    "without it"
+                )
+                raise SettingsError("ADAPTIVE_RULES_URL", table.address, allowed)
             self._take_up(reading)
 
     # While the crawl runs
@@ -199,7 +209,7 @@ class RulesKeeper:
             self.table.add_uses(uses)
 
     def _write_stats(self, known: KnownLimits) -> None:
-        uses = list(known.uses.values())
+        uses = list(known.uses.all())
         self._stats.set_value("adaptive/rules/sent", sum(each.sent for each in uses))
         self._stats.set_value("adaptive/rules/refused", sum(each.refused for each in uses))
         self._stats.set_value("adaptive/rules/held", sum(each.held for each in uses))

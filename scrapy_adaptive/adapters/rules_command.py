@@ -20,8 +20,8 @@ from scrapy.utils.project import get_project_settings
 
 from scrapy_adaptive.command_line import OneLineParser, add_command
 from scrapy_adaptive.core.limits.book import Book
-from scrapy_adaptive.core.limits.known import Use
 from scrapy_adaptive.core.limits.rule import Rule, normalised_uri
+from scrapy_adaptive.core.limits.uses import Use
 from scrapy_adaptive.rules import describing
 
 from .known_limits import open_table
@@ -117,7 +117,8 @@ class _Found:
         reading = None if self.table is None else self.table.read()
         self.problems: tuple[Problem, ...] = () if reading is None else reading.problems
         self.all = (*settings.rules, *(() if reading is None else reading.rules))
-        self.book = Book(rule for rule in self.all if time.time() < rule.expires_at)
+        self.now = time.time()
+        self.book = Book(rule for rule in self.all if self.now < rule.expires_at)
         self.uses: Mapping[str, Use] = {}
         if self.table is not None:
             self.uses = self.table.uses()
@@ -144,9 +145,10 @@ def _check(given: argparse.Namespace) -> str:
         raise ValueError("\n".join(lines))
     has_table = found.table is not None
     for rule in found.all:
-        expired = "" if rule.id in found.book.rules else "; expired, or idle beside another"
         where = describing.counted(rule, has_table=has_table)
-        lines.append(f"{rule.label}: {describing.limits(rule)}; {where}{expired}")
+        holds = "" if rule.id in found.book.rules else "; idle beside another"
+        holds = "; expired" if rule.expires_at <= found.now else holds
+        lines.append(f"{rule.label}: {describing.limits(rule)}; {where}{holds}")
     return "\n".join([*lines, f"{len(found.all)} rules, none is bad"])
 
 
@@ -156,9 +158,18 @@ def _show(given: argparse.Namespace) -> str:
     lines = [each.why for each in found.problems]
     if given.page is None:
         return "\n".join([*lines, *_all(found)])
-    url = urlsplit(given.page if "//" in given.page else f"//{given.page}")
+    try:
+        url = urlsplit(given.page if "//" in given.page else f"//{given.page}")
+    except ValueError as error:
+        raise ValueError(f"{given.page!r} is no URL: {error}") from None
     if not url.hostname:
         raise ValueError(f"{given.page!r} has no host; allowed is a URL")
+    sources = settings.identities.sources
+    for source, value in given.identity:
+        if sources is not None and source not in sources:
+            known = ", ".join(sorted(sources))
+            told = f"--identity {source}={value}: {source} is told by nobody"
+            raise ValueError(f"{told}; allowed is one that ADAPTIVE_IDENTITY tells: {known}")
     kind = normalised_uri((url.path or "/") + (f"?{url.query}" if url.query else ""))
     identities = {
         source: settings.identities.known_as(source, value) for source, value in given.identity

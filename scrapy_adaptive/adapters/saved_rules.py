@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scrapy_adaptive.core.limits.known import Use
+from scrapy_adaptive.core.limits.uses import Use
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.limits.known import KnownLimits

@@ -16,8 +16,9 @@ from scrapy.settings import default_settings
 from scrapy.utils.misc import load_object
 
 from .errors import SettingsError
+from .scrapy_limits import is_set
 from .setting_types import queue_class
-from .settings import is_enabled, is_set, read_fallback
+from .settings import is_enabled, read_fallback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 Laws
 ----
-* What is not allowed raises; the caller names the setting, the value and what is allowed.
+* What is not allowed raises; `checked` names the setting, the value and what is allowed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
+from .errors import SettingsError
 from .identities import is_spec
 
 if TYPE_CHECKING:
@@ -26,6 +27,13 @@ if TYPE_CHECKING:
 
 Classifier = Callable[["Response"], "Outcome | None"]
 SlotRule = Callable[["Request"], "str | None"]
+
+SECONDS = "a number of seconds, 0 or more"
+SOME_SECONDS = "a number of seconds, more than 0"
+COUNT = "a whole number, 1 or more"
+SWITCH = "True or False"
+RATIO = "a share, more than 0 and at most 1"
+SHARE = "a share of the delay, 0 or more"
 
 
 def boolean(value: Any) -> bool:
@@ -218,3 +226,15 @@ def revisits(value: Any) -> Any:
     from scrapy_adaptive.frontier.revisits import read_revisits
 
     return read_revisits(mapping(value))
+
+
+def checked(name: str, value: Any, parse: Callable[[Any], Any], allowed: str) -> Any:
+    """A value that passes its check.
+
+    Raises:
+        SettingsError: it does not; `allowed` says what would.
+    """
+    try:
+        return parse(value)
+    except Exception:
+        raise SettingsError(name, value, f"allowed is {allowed}") from None

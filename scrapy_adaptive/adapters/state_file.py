@@ -30,7 +30,7 @@ from . import saved_rules
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor
-    from scrapy_adaptive.core.limits.known import Use
+    from scrapy_adaptive.core.limits.uses import Use
     from scrapy_adaptive.core.slot_state import State
 
 logger = logging.getLogger("scrapy_adaptive")

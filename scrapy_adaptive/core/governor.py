@@ -23,7 +23,8 @@ from .ceiling.registry import CEILINGS
 from .crawl_wide import CrawlWide
 from .forgotten import Silence
 from .limits.book import Book
-from .limits.known import FIELD, KnownLimits, Leaf
+from .limits.known import KnownLimits
+from .limits.leaf import FIELD, Leaf
 from .pacing.global_rate import GlobalRate
 from .slot import Slot
 from .slot_config import Limits
@@ -203,20 +204,22 @@ class Governor:
         assert self.known is not None
         self.known.on_book(book)
         for slot in self:
+            slot.expected_places = 0
             if slot.expected_rate:
                 slot.expect(0.0)
 
     def _leaf(self, key: str, now: float) -> Leaf:
-        """The leaf of that key; what its rules say of the pace is what its slot begins with."""
+        """The leaf of that key; what its rules say is what its slot begins with."""
         known = self.known
         assert known is not None
         leaf = known.leaf(key)
-        rate = known.expected.get(leaf.slot)
-        if rate is not None:
+        rate, places = known.expected.get(leaf.slot), known.places.get(leaf.slot, 0)
+        if rate is not None or places:
             host = self._families.host_of(leaf.slot)
             for each in (leaf.slot,) if host is None else (leaf.slot, host):
                 slot = self.slot(each, now)
-                if slot.expected_rate != rate:
+                slot.expected_places = places
+                if rate is not None and slot.expected_rate != rate:
                     slot.expect(rate)
         return leaf
 

@@ -86,6 +86,7 @@ class Slot:
         "ceiling",
         "classes",
         "doubts",
+        "expected_places",
         "expected_rate",
         "in_flight",
         "is_new",
@@ -160,6 +161,9 @@ class Slot:
         """Requests fetched again because of a refusal."""
         self.expected_rate = 0.0
         """1/s that rules let pass, as a first guess; 0 without rules."""
+        self.expected_places = 0
+        """Requests in flight that rules allow: with the first latency they are a first guess of the
+        rate; 0 where no rule says so."""
 
     # Questions
 
@@ -307,15 +311,16 @@ class Slot:
     @property
     def wanted(self) -> Wanted:
         """Which of the waiting requests should go next."""
+        if self.phase is not Phase.CLOSED and self.suspects.looks_again:
+            return Wanted.SUSPECTED
         if self.phase is not Phase.CLOSED or self._recheck is not None:
             return Wanted.UNSUSPECTED  # another refusal beside it would prove nothing
         return Wanted.ANY if self._recheck_at is None else Wanted.SUSPECTED
 
     def is_suspect(self, page: Page) -> bool:
         """Whether this page is one that a probe avoids, or the one that a recheck asks for."""
-        if self.wanted is Wanted.SUSPECTED:
-            return page == self.suspects.sole
-        return page in self.suspects
+        sole = self.suspects.sole if self.wanted is Wanted.SUSPECTED else None
+        return page in self.suspects if sole is None else page == sole
 
     # Sends
 
@@ -380,6 +385,8 @@ class Slot:
         self._end(permit)
         before = self.delay
         if answer.latency is not None:
+            if self.expected_places and answer.may_lower and not self.accepted_count:
+                self._expect_places(answer.latency)
             self.pace.on_latency(
                 answer.latency, may_lower=answer.may_lower, is_strange=self._is_strange(answer)
             )
@@ -418,19 +425,30 @@ class Slot:
     def expect(self, rate: float) -> None:
         """Rules let so many requests a second pass: a first guess, where nothing was learned yet.
 
-        They hold by their meters; what is learned here may be less. Infinity is no guess; with 0
-        no rule says anything any more.
+        They hold by their meters; what is learned here may be less, and is never more. Infinity is
+        no guess; with 0 no rule says anything any more, and a slot begins as one without rules.
         """
         self.expected_rate = rate
         self.pace.lift_floor(lifted=rate > 0.0)
         if self.is_new and rate:  # not the user's delay, which it replaces
             start = min(self.limits.start_delay, 1.0 / rate or self.limits.start_delay)
             self.pace.latency_delay = min(self.pace.latency_delay, start)
+        if rate < NEVER:
+            self._begin_at(rate * HEADROOM or self.limits.start_rate)
+
+    def _expect_places(self, latency: float) -> None:
+        """The first latency is there: so much passes with all places taken."""
+        self.pace.latency_delay = 0.0
+        if latency > 0.0:
+            rate = min(self.expected_places / latency, self.expected_rate or NEVER)
+            self._begin_at(rate * HEADROOM)
+
+    def _begin_at(self, rate: float) -> None:
+        """Go by this rate, where the site has not refused any yet."""
         learned = self.ceiling.learned
         is_known = self.refused_count or (learned is not None and learned.refused_rate < NEVER)
-        if is_known or not self.ceiling.rate < rate * HEADROOM < NEVER:
-            return
-        self.ceiling.recall(Learned(rate * HEADROOM))
+        if not is_known:
+            self.ceiling.recall(Learned(rate))
 
     def resume_pause(self, now: float, wait: float) -> None:
         """The site had asked an earlier run for a silence that is not over for `wait` seconds."""
@@ -500,7 +518,8 @@ class Slot:
             self._end_pause(now)
 
     def acquit(self, now: float) -> None:
-        """The present epoch is that of a class of pages, which has a slot of its own from here."""
+        """The present epoch is no fault of the pace: that of a class of pages, which has a slot of
+        its own from here, or of first visits."""
         self.suspects.on_pardon()
         self.ceiling.on_class_split(now)
         self._excused = True
@@ -523,10 +542,14 @@ class Slot:
         self.accepted_count += 1
         self._failures.on_accepted()
         if self.suspects is not NO_SUSPECTS:
+            known = self.suspects.refuses_first
             self.suspects.on_accepted(answer.page)
+            if self.suspects.refuses_first and not known:
+                self.acquit(now)
         self.pace.on_accepted()
         if self.phase is Phase.CLOSED:
-            binding = self.pace.is_ceiling
+            is_ruled = 0.0 < self.expected_rate <= self.ceiling.rate  # then its meter binds
+            binding = self.pace.is_ceiling and not is_ruled
             self.ceiling.on_accepted(now, permit, answer.latency, binding=binding)
             return Event.ACCEPTED, ""
         self.ceiling.on_accepted(now, permit, None, binding=False)
@@ -540,8 +563,9 @@ class Slot:
             self.ceiling.on_recovered(now, recovery)
         self._excused = False
         if self.suspects.sole is not None:
-            wait = max(recovery.waited if recovery.tries else 0.0, self.ceiling.recheck)
-            self._recheck_at = now + min(wait, RECHECK_MOST)
+            wait, asked = recovery.waited if recovery.tries else 0.0, self.ceiling.recheck
+            most = max(RECHECK_MOST, asked) if self.expected_rate else RECHECK_MOST
+            self._recheck_at = now + min(max(wait, asked), most)
         return Event.RECOVERED, f"{self.rate:.3g}/s from here"
 
     def _on_refused(
@@ -563,6 +587,10 @@ class Slot:
             self._pause(now, self._backoff.first(rate=NEVER, told=answer.told), chance, answer)
             return Event.BROKEN, "this page is refused whatever the pace"
         what = answer.outcome.value
+        if self.phase is Phase.CLOSED and self._is_first_visit(answer):
+            suspects.on_refused(answer.page)
+            self._recheck_at = now + BREATH
+            return Event.LATE, "this site refuses the first visit of each page"
         if permit.probe and not self._excused:
             wait = self._after_probe(answer)
             event, why = Event.PROBE_REFUSED, f"probe {what}"
@@ -586,6 +614,12 @@ class Slot:
             self.ceiling.on_refused()
         self._pause(now, wait, chance, answer)
         return event, why
+
+    def _is_first_visit(self, answer: Answer) -> bool:
+        """Whether it is refused for that alone."""
+        is_new = answer.page is not None and answer.page not in self.suspects
+        is_plain = answer.outcome is Outcome.REFUSED and not answer.told
+        return is_new and is_plain and self.suspects.refuses_first
 
     def _make_parts(self) -> None:
         """Most slots are never refused, and have no need of these."""
@@ -652,7 +686,7 @@ class Slot:
 
     def _begin_epoch(self, now: float, permit: Permit) -> float:
         """Cut the rate once; returns the rate that was refused, 1/s."""
-        refused_rate = self.rate
+        refused_rate = min(self.rate, self.expected_rate * HEADROOM or NEVER)
         self._epoch_at = now
         self._excused = False
         self.suspects.on_epoch()

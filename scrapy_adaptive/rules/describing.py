@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from scrapy_adaptive.core.limits.known import Use
 from scrapy_adaptive.core.limits.rule import ANY, Rule
+from scrapy_adaptive.core.limits.uses import Use
 from scrapy_adaptive.report import units
 
 

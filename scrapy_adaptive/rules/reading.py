@@ -103,6 +103,32 @@ def read_rule(
     return Rule(id=id, is_stored=is_stored, **values)
 
 
+def pausing(
+    given: Mapping[str, Any],
+    *,
+    id: str,  # noqa: A002
+    sources: Collection[str] | None = None,
+    secrets: Collection[str] = (),
+) -> Rule | None:
+    """A rule that pauses whatever a bad row may mean; None where its host cannot be read.
+
+    What cannot be read of its scope means everything of the host. A name of its own keeps it from
+    taking the place of a good rule, or a good one from taking its.
+    """
+    values: dict[str, Any] = {}
+    for field in ("host", "uri", "identity", "shared", "dry_run", "expires_at"):
+        one = {field: given.get(field)}
+        try:
+            read_rule(one, id=id, sources=sources, secrets=secrets)
+        except RuleError:
+            if field == "host":
+                return None
+        else:
+            values |= one
+    values |= {"name": f"bad row {id}", "paused": True}
+    return read_rule(values, id=id, is_stored=True, sources=sources, secrets=secrets)
+
+
 def _known(near: list[str]) -> str:
     meant = f"; is {near[0]} meant?" if near else ""
     return f"one of {', '.join(READERS)}{meant}"

@@ -3,23 +3,27 @@
 Laws
 ----
 * Whoever reads has all rows at one instant, or an error; what changed is found by comparing.
-* A row that is bad is named; it keeps its last good form, or holds nobody. The others hold.
+* A row that is bad is named; it keeps its last good form. One that never was good holds whatever
+  it may have meant, as if it were paused; what cannot be read of its scope means everything of the
+  host. The others hold.
+* A row whose host cannot be read, and never could, holds nobody: the reader is told.
 * All of this blocks: a crawl does it in a thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-from scrapy_adaptive.core.limits.known import Use
 from scrapy_adaptive.core.limits.rule import Rule, RuleError
+from scrapy_adaptive.core.limits.uses import Use
 
 from .quotas import QuotaTable
-from .reading import read_rule
+from .reading import pausing, read_rule
 from .schema import RULES, USES, DatabaseError, engine_for, metadata, told
 
 COLUMNS: Mapping[str, str] = {
@@ -38,6 +42,8 @@ class Problem(NamedTuple):
 
     id: str
     why: str
+    holds: bool = True
+    """Whether what it means is held all the same; else nobody knows whom it means."""
 
 
 class Reading(NamedTuple):
@@ -92,6 +98,9 @@ class RuleTable:
         Raises:
             DatabaseError: the table cannot be read.
         """
+        file = self.engine.url.database if self.engine.dialect.name == "sqlite" else None
+        if file and not file.startswith("file:") and not Path(file).exists():
+            raise DatabaseError(f"{self.address}: there is no such file")  # SQLite would make one
         columns = sa.select(RULES).order_by(RULES.c.id)
         try:
             with self.engine.connect() as connection:
@@ -115,14 +124,24 @@ class RuleTable:
                     given, id=key, is_stored=True, sources=self._sources, secrets=self._secrets
                 )
             except RuleError as error:
-                last = self._good.get(key)
-                keeps = "it holds nobody" if last is None else "its last good form holds"
+                rule, keeps = self._in_place_of(key, given)
                 why = f"adaptive_rules id {key}: {_column(error.field)} = {error.value!r:.200}"
-                problems.append(Problem(key, f"{why}: allowed is {error.allowed}; {keeps}"))
-                if last is not None:
-                    good[key] = last
+                why = f"{why}: allowed is {error.allowed}; {keeps}"
+                problems.append(Problem(key, why, holds=rule is not None))
+                if rule is not None:
+                    good[key] = rule
         self._good = good
         return Reading(tuple(good.values()), tuple(problems))
+
+    def _in_place_of(self, key: str, given: Mapping[str, Any]) -> tuple[Rule | None, str]:
+        """What holds in place of a bad row, and in words."""
+        last = self._good.get(key)
+        if last is not None:
+            return last, "its last good form holds"
+        rule = pausing(given, id=key, sources=self._sources, secrets=self._secrets)
+        if rule is None:
+            return None, "it holds nobody, as its host cannot be read"
+        return rule, "until it is mended, nothing that it may mean is sent"
 
     def load(self, rules: Iterable[Rule]) -> int:
         """Put these rules into the table, in place of all that are there; returns how many.

@@ -28,11 +28,12 @@ def read_toml(
     """The rules of a file.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is no TOML, or rules in it are bad: each is named.
+        ValueError: it cannot be read, is no TOML, or rules in it are bad: each is named.
     """
     try:
         content: Any = tomllib.loads(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path}: it cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: it is no TOML: {error}") from None
     listed = content.get("rules")

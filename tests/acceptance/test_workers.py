@@ -77,7 +77,8 @@ def start(
         **more,
     }
     arguments = {"pages": site.pages, "hosts": len(site.addresses), "port": port}
-    return crawl.start(SurvivingSpider, given, arguments=arguments, timeout=280)
+    longest = 280 + STOPS * (LEASE + 20.0)
+    return crawl.start(SurvivingSpider, given, arguments=arguments, timeout=longest)
 
 
 def test_four_workers_share_hosts_and_the_dead_ones_hosts_move(

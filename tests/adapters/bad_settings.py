@@ -12,7 +12,7 @@ import re
 from itertools import cycle
 from typing import Any
 
-from scrapy_adaptive.adapters.settings import Setting
+from scrapy_adaptive.adapters.setting_table import Setting
 
 TYPE, NEGATIVE, NAN, INFINITE, RANGE, PATH = KINDS = (
     "wrong type",

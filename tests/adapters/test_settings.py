@@ -15,7 +15,8 @@ from scrapy import Spider
 from scrapy.settings import Settings
 
 from scrapy_adaptive import SettingsError
-from scrapy_adaptive.adapters.settings import SETTINGS, Setting, read_settings, unknown_names
+from scrapy_adaptive.adapters.setting_table import SETTINGS, Setting
+from scrapy_adaptive.adapters.settings import read_settings, unknown_names
 from scrapy_adaptive.core.slot_config import Limits
 from tests.acceptance.project import ADDON, Project
 from tests.adapters.bad_settings import BAD, BAD_SLOTS, KINDS, SHELL_CASES, kinds_of

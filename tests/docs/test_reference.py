@@ -19,7 +19,8 @@ from scrapy_adaptive import simulate
 from scrapy_adaptive.adapters import reporting
 from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.observing import Observer
-from scrapy_adaptive.adapters.settings import SETTINGS, Setting, read_settings
+from scrapy_adaptive.adapters.setting_table import SETTINGS, Setting
+from scrapy_adaptive.adapters.settings import read_settings
 from scrapy_adaptive.adapters.summary import Summary
 from scrapy_adaptive.core.types import Event, Outcome
 from scrapy_adaptive.report.events import EVENTS

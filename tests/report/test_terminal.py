@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from scrapy_adaptive.__main__ import main
-from scrapy_adaptive.adapters.settings import SETTINGS
+from scrapy_adaptive.adapters.setting_table import SETTINGS
 from scrapy_adaptive.report.live.server import LiveView
 from scrapy_adaptive.report.page.viewing import rows_of
 from scrapy_adaptive.report.terminal import drawn

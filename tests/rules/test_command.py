@@ -111,6 +111,36 @@ def test_a_bad_file_changes_nothing(loaded: Run, tmp_path: Path) -> None:
     assert "3 rules, none is bad" in loaded("check")[1]
 
 
+WRONG: dict[str, tuple[tuple[str, ...], str]] = {
+    "a file that is not there": (("load", "no.toml"), "no.toml: it cannot be read: No such file"),
+    "an identity nobody tells": (
+        ("show", "a.org", "--identity", "acount=alice"),
+        "--identity acount=alice: acount is told by nobody; allowed is one that ADAPTIVE_IDENTITY "
+        "tells: account, agent, key, proxy",
+    ),
+    "no pair": (("show", "a.org", "--identity", "alice"), "must be NAME=VALUE, not 'alice'"),
+    "no URL": (("show", "http://["), "'http://[' is no URL"),
+    "no host": (("show", "http://"), "'http://' has no host"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_given_wrongly_is_told_in_one_line(name: str, loaded: Run) -> None:
+    words, expected = WRONG[name]
+    code, said = loaded(*words)
+    assert code == 2
+    assert len(said.splitlines()) == 1
+    assert expected in said
+
+
+def test_a_file_that_is_not_there_is_not_made(run: Run, tmp_path: Path) -> None:
+    """SQLite would make one to look into it."""
+    code, said = run("show")
+    assert code == 2
+    assert "there is no such file" in said
+    assert not (tmp_path / "rules.db").exists()
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
-from scrapy_adaptive.adapters.settings import is_set
+from scrapy_adaptive.adapters.scrapy_limits import is_set
 from scrapy_adaptive.frontier.opening import REDIS, scheme_of
 
 if TYPE_CHECKING:

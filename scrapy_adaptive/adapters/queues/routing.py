@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from scrapy_adaptive.adapters.scrapy_internals import Copy
-from scrapy_adaptive.core.limits.known import FIELD
+from scrapy_adaptive.core.limits.leaf import FIELD
 from scrapy_adaptive.core.types import Hold, Reason, Wanted
 
 from .waiting_room import METER, Reservation

@@ -7,6 +7,8 @@ Laws
   the same silence, so the pace is not to blame.
 * A page whose probe is the third in a row to be refused while only refused pages are left is
   broken too.
+* A site that serves pages at their second visit alone refuses each of them once: that is neither
+  the pace nor the page.
 * A page is broken only until another page makes an epoch: then the site refuses others too.
 * An accepted page is neither suspected nor broken.
 * A page that fails again, though its host accepted others since it failed first, is at fault.
@@ -53,9 +55,12 @@ class Suspects:
         "_crowded",
         "_doubted",
         "_failed",
+        "_is_new_refused",
         "_refused",
+        "_second",
         "_sole",
         "_stuck",
+        "looks_again",
     )
 
     _accepted_count: int
@@ -65,7 +70,10 @@ class Suspects:
     _doubted: Carried[None]
     _sole: Annotated[Page | None, Mark.SPARE]
     _crowded: bool
+    _second: int
+    _is_new_refused: bool
     _stuck: int
+    looks_again: bool
 
     def __init__(self) -> None:
         self._accepted_count = 0
@@ -77,7 +85,14 @@ class Suspects:
         """Those that were broken before the present epoch."""
         self._sole = None
         self._crowded = False
+        self._second = 0
+        """Times in a row that a page was refused at its first visit, and the next one that was
+        served had been refused before."""
+        self._is_new_refused = False
         self._stuck = 0
+        self.looks_again = False
+        """Whether the next test request is a page that was refused before: the last one was of
+        another page, and was refused."""
 
     def __bool__(self) -> bool:
         return bool(self._refused or self._broken or self._failed)
@@ -90,10 +105,21 @@ class Suspects:
         """The page that alone was refused in the latest epoch."""
         return None if self._crowded else self._sole
 
+    @property
+    def refuses_first(self) -> bool:
+        """Whether the site refuses each page's first visit."""
+        return self._second >= STUCK_PROBES
+
     def on_accepted(self, page: Page | None) -> None:
         """A page was accepted; `page` is needed while any is remembered."""
         self._accepted_count += 1
+        if page not in self._refused:
+            self._second = 0
+        elif self._is_new_refused:
+            self._second += 1
+        self._is_new_refused = False
         self._stuck = 0
+        self.looks_again = False
         if page is not None:
             self._failed.pop(page, None)
             if page == self._sole:
@@ -109,7 +135,7 @@ class Suspects:
             self._refused = _with(self._refused, page, 1)
         self._doubted, self._broken = self._broken, _NO_PAGES
         self._sole = None
-        self._crowded = False
+        self._crowded = self.looks_again = False
 
     def on_pardon(self) -> None:
         """The page of the present epoch is known to be broken: nothing more is learned of it.
@@ -138,8 +164,10 @@ class Suspects:
         if page in self._broken:
             return True
         if probe:
-            self._stuck = self._stuck + 1 if page in self._refused else 0
-        if (recheck and page == self.sole) or self._stuck >= STUCK_PROBES:
+            self.looks_again = page not in self._refused
+            self._stuck = 0 if self.looks_again else self._stuck + 1
+        is_alone = recheck and page == self.sole and not self.refuses_first
+        if is_alone or self._stuck >= STUCK_PROBES:
             self._refused.pop(page, None)
             self._broken = _with(self._broken, page, None)
             return True
@@ -157,6 +185,7 @@ class Suspects:
         """Remember a refusal that counted as pain in the present epoch."""
         if page is None:
             return
+        self._is_new_refused |= page not in self._refused
         self._refused = _with(self._refused, page, 1 + self._refused.get(page, 0))
         self._crowded |= self._sole not in (None, page)
         self._sole = page

@@ -2,8 +2,6 @@
 
 Laws
 ----
-* A leaf is what requests have in common that wait for the same: a slot, and meters. Its key says
-  all of that, so that nothing has to be remembered of it; without rules it is the slot's own.
 * A request may go when each of its meters lets it. It is counted in all of them, or in none.
 * A promise counts as a send. It holds back other promises, never a request at the gate.
 * A new book holds from the next question on; what was sent is not forgotten.
@@ -15,19 +13,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from scrapy_adaptive.core.types import Counted, Hold, Permit, Reason
 
 from .book import Book
+from .leaf import FIELD, Leaf, meter_key
 from .meter import NEVER, Meter
 from .meter_table import SEPARATOR, MeterTable, rule_id
 from .rule import Rule, without_window
 from .tokens import Tokens
-
-FIELD = "\x1f"
-"""Between the slot and the meters in the key of a leaf: in no name of a host."""
+from .uses import Use, Uses
 
 MOST_LEAVES = 50_000
 """Leaves whose rules are remembered; then they are all looked up anew."""
@@ -46,31 +41,6 @@ DELAY = "DOWNLOAD_DELAY"
 
 _EMPTY = Meter()
 """Any meter of which nothing is known; nothing is ever counted in it."""
-
-
-class Leaf(NamedTuple):
-    """What requests have in common that wait for the same."""
-
-    slot: str
-    meters: tuple[tuple[str, Rule], ...] = ()
-    """Keys of meters, and the rules under which they count."""
-
-    @property
-    def is_paced(self) -> bool:
-        """Whether a rule says how fast it may go, in place of DOWNLOAD_DELAY."""
-        return any(rule.is_pace for _, rule in self.meters)
-
-
-@dataclass(slots=True)
-class Use:
-    """What came of the requests under one rule."""
-
-    sent: int = 0
-    refused: int = 0
-    held: int = 0
-    """Times that requests waited for it."""
-    would_hold: int = 0
-    """Times that requests would have waited for it, if it held anybody."""
 
 
 class KnownLimits:
@@ -95,9 +65,9 @@ class KnownLimits:
         self.expected: dict[str, float] = {}
         """Slot to the rate that its rules let pass, 1/s: a first guess, and no delay of the user's
         any more; infinity where they say nothing of the rate."""
-        self.uses: dict[str, Use] = {}
-        self._told: dict[str, Use] = {}
-        """What was told of them."""
+        self.places: dict[str, int] = {}
+        """Slot to the most requests in flight that rules let one of its leaves have."""
+        self.uses = Uses()
         self.tokens: Tokens | None = None
         """Of quotas that are counted in a table; None where each process counts for itself."""
         self.meters = MeterTable(most)
@@ -137,6 +107,8 @@ class KnownLimits:
             slot, *keys = key.split(FIELD)
             meters = [(each, rule) for each in keys if (rule := self.rule_of(each)) is not None]
             found = self._leaves[key] = Leaf(slot, tuple(meters))
+            if found.places:
+                self.places[slot] = max(found.places, self.places.get(slot, 0))
             if found.meters and len(self._rates.get(slot, ())) < MOST_EXPECTED and found.is_paced:
                 self._expect(found)
         return found
@@ -251,7 +223,7 @@ class KnownLimits:
         counted = []
         for key, rule in leaf.meters:
             meter = self.meters.at(key, rule, self.book.rules, now)
-            use = self.use(rule)
+            use = self.uses.of(rule)
             use.sent += 1
             if rule.dry_run and meter.ready_at(rule, self._burst, now) > now:
                 use.would_hold += 1
@@ -269,7 +241,7 @@ class KnownLimits:
             rule = self.rule_of(key)
             meter.end(rule and self._local(rule), now, is_hit=is_hit)
             if refused and rule is not None:
-                self.use(rule).refused += 1
+                self.uses.of(rule).refused += 1
 
     def on_book(self, book: Book) -> None:
         """Other rules hold from here."""
@@ -278,13 +250,14 @@ class KnownLimits:
         self._rates.clear()
         self._held.clear()
         self.expected.clear()
+        self.places.clear()
 
     def on_held(self, slot: str, hold: Hold) -> None:
         """Requests of this slot wait for a meter."""
         self._held[slot] = hold
         rule = self.rule_of(hold.meter)
         if rule is not None:
-            self.use(rule).held += 1
+            self.uses.of(rule).held += 1
 
     def held(self, slot: str, now: float) -> Hold | None:
         """What holds requests of this slot, as far as was found; None where nothing does now."""
@@ -327,37 +300,11 @@ class KnownLimits:
 
     def all_uses(self) -> dict[str, Use]:
         """What came of the requests under each rule, by lasting id."""
-        rules = self.book.rules
-        return {rules[each].lasting_id: use for each, use in self.uses.items() if each in rules}
+        return self.uses.lasting(self.book.rules)
 
     def take_uses(self) -> dict[str, Use]:
-        """What came of the requests under each rule since this was asked last, by lasting id."""
-        found = {}
-        for each, use in self.uses.items():
-            told = self._told.get(each, Use())
-            fresh = Use(use.sent - told.sent, use.refused - told.refused, use.held - told.held)
-            rule = self.book.rules.get(each)
-            if rule is not None and fresh != Use():
-                found[rule.lasting_id] = fresh
-                self._told[each] = replace(use)
-        return found
-
-    def use(self, rule: Rule) -> Use:
-        """What came of the requests under this rule."""
-        use = self.uses.get(rule.id)
-        if use is None:
-            use = self.uses[rule.id] = Use()
-        return use
+        """The same since this was asked last."""
+        return self.uses.fresh(self.book.rules)
 
     def _meter(self, key: str, rule: Rule) -> Meter:
         return self.meters.get(key, rule) or _EMPTY
-
-
-def meter_key(rule: Rule, host: str, identities: Mapping[str, str]) -> str:
-    """What this rule counts such a request under."""
-    if rule.shared:
-        return f"{rule.id}{SEPARATOR}"
-    if rule.identity is None or not rule.identity.is_glob:
-        return f"{rule.id}{SEPARATOR}{host}"
-    source = rule.identity.source
-    return f"{rule.id}{SEPARATOR}{host} {source}={identities[source]}"

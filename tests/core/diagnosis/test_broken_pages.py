@@ -182,3 +182,46 @@ def test_memory_is_bounded_and_the_oldest_page_goes_first() -> None:
     assert 0 in suspects
     assert 1 not in suspects
     assert sum(page in suspects for page in range(MOST_PAGES)) == MOST_PAGES - 1
+
+
+def visits(suspects: Suspects, *pages: str) -> None:
+    """Each of them is refused at its first visit, and served at its second, as a probe."""
+    for page in pages:
+        suspects.on_epoch()
+        broken(suspects, page)
+        suspects.on_accepted(page)
+
+
+def test_three_pages_served_at_their_second_visit_alone_are_a_site_that_refuses_first_visits() -> (
+    None
+):
+    suspects = Suspects()
+    visits(suspects, "a", "b")
+    assert not suspects.refuses_first
+    visits(suspects, "c")
+    assert suspects.refuses_first
+
+
+def test_one_page_served_at_its_first_visit_ends_that() -> None:
+    suspects = Suspects()
+    visits(suspects, "a", "b", "c")
+    suspects.on_accepted("d")
+    assert not suspects.refuses_first
+
+
+def test_pages_of_a_pause_that_come_back_one_after_the_other_are_no_first_visits() -> None:
+    suspects = Suspects()
+    for page in "abcdef":
+        broken(suspects, page, probe=True)
+    for page in "abcdef":
+        suspects.on_accepted(page)
+    assert not suspects.refuses_first
+
+
+def test_every_second_test_request_is_a_page_that_was_refused_before() -> None:
+    """The first asks about the host."""
+    suspects, found = Suspects(), []
+    for page, is_probe in (("a", False), ("b", True), ("a", True)):
+        broken(suspects, page, probe=is_probe)
+        found.append(suspects.looks_again)
+    assert found == [False, True, False]

@@ -161,4 +161,5 @@ def test_a_dry_run_holds_nobody_and_counts() -> None:
         crawl.accept(permit)
     known = crawl.governor.known
     assert known is not None
-    assert (known.uses["1"].sent, known.uses["1"].would_hold) == (3, 2)
+    use = known.uses.of(known.book.rules["1"])
+    assert (use.sent, use.would_hold) == (3, 2)

@@ -21,14 +21,12 @@ from .epoch import ISOLATED, SETTLING, SHORTEST, Congestion
 from .explanations import explain
 from .noise import Noise
 from .state import Bracket, State
+from .windows import MINUTE
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.types import Permit, Recovery
 
     from .epoch import Epoch
-
-OUTLAST_MOST = 62.0
-"""Most seconds that a stage lasts only to outlast a silence: a minute's window, just over."""
 
 AT_START = 2.0
 """Gaps of the accepted rate in the first silence of the start: it may be twice the limit."""
@@ -125,9 +123,10 @@ class Hold(Ceiling):
         """Begin at the rate that was held; it has to pass a stage before it is believed."""
         bracket = self.state.bracket
         bracket.rate = max(SLOWEST, learned.rate)
+        bracket.lo = min(bracket.lo, bracket.rate)
         if learned.concurrency < math.inf:
             self.state.cap.set(learned.concurrency)
-        self.state.quiet = min(learned.silence, OUTLAST_MOST)
+        self.state.quiet = learned.silence
         if learned.refused_rate < math.inf:
             bracket.hi = max(bracket.rate, learned.refused_rate)
             bracket.cost = max(PRICE, learned.price)
@@ -172,7 +171,7 @@ class Hold(Ceiling):
         state, bracket = self.state, self.state.bracket
         self._before = state.snapshot()
         seconds = now - bracket.stage_at
-        if bracket.lo and not bracket.passed and seconds > OUTLAST_MOST:
+        if bracket.lo and not bracket.passed and seconds > MINUTE:
             # The rate did not bind: what was served all the same has passed, and is not owed.
             bracket.lo = max(bracket.lo, min(bracket.rate, bracket.served / seconds))
         busy = state.history.seconds(now, 1.0 / rate)
@@ -186,25 +185,26 @@ class Hold(Ceiling):
         """Ask what explains the refusal, and go on by that."""
         state, epoch = self.state, self._close(now, recovery)
         if recovery.tries or recovery.told:
-            state.quiet = max(state.quiet, min(epoch.outage, OUTLAST_MOST))
+            state.quiet = max(state.quiet, epoch.outage)
         verdict = explain(state, epoch)
         if verdict.is_new:
             self._move(now, verdict.rate)
 
     def _close(self, now: float, recovery: Recovery) -> Epoch:
         state, history, congestion = self.state, self.state.history, self._congestion
-        state.least = max(history.served / (congestion.busy + recovery.waited), SLOWEST)
         epoch = congestion.close(
             now,
             recovery,
             served=history.served,
+            before=history.waited,
             spacing=history.spacing,
             rate=state.bracket.rate,
             held=state.bracket.lo,
         )
+        state.least = max(epoch.least, SLOWEST)
         state.hits += 1
         history.spacing = 0
-        history.on_recovered(now)
+        history.on_recovered(now, recovery.waited)
         return epoch
 
     def on_rollback(self, now: float) -> None:
@@ -251,10 +251,11 @@ class Hold(Ceiling):
         if bracket.hurries:
             self._move(now, 2.0 * rate)
             return
-        bracket.is_window = bracket.is_blamed = False
+        bracket.is_window = False
         bracket.lo = max(bracket.lo, rate)
-        if bracket.passed >= ISOLATED:
-            bracket.best = max(bracket.best, rate)
+        history = self.state.history
+        if history.waited:
+            bracket.best = max(bracket.best, history.served / (history.busy + history.waited))
         if rate >= bracket.hi:
             bracket.lift()
         if bracket.hi < math.inf:

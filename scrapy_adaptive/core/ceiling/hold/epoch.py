@@ -45,19 +45,29 @@ class Congestion:
     refusals: int = 0
 
     def close(
-        self, now: float, recovery: Recovery, *, served: int, spacing: int, rate: float, held: float
+        self,
+        now: float,
+        recovery: Recovery,
+        *,
+        served: int,
+        before: float,
+        spacing: int,
+        rate: float,
+        held: float,
     ) -> Epoch:
         """What it came to.
 
         Args:
             served: requests since the recovery before.
+            before: seconds of the silence that ended with it.
             spacing: requests served since the refusal before.
             rate: the rate in use now, 1/s.
             held: the highest rate that passed a stage, 1/s.
         """
         outage = now - self.at
         seconds = self.busy + outage
-        least = served / seconds if seconds > 0.0 else 0.0
+        span = self.busy + max(outage, before)
+        least = served / span if span > 0.0 else 0.0
         refused = max(self.rate, min(rate, least))
         is_short = not (recovery.tries or recovery.told) and recovery.waited <= max(
             SHORTEST, SETTLING * GAPS / refused

@@ -13,12 +13,12 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_adaptive.core.ceiling.base import GAPS, SLOWEST
+from scrapy_adaptive.core.ceiling.base import SLOWEST
 
 from .bracket import PRICE
 from .epoch import ISOLATED
 from .noise import FASTER, MUCH_FASTER, Trial
-from .windows import explained, unit_above
+from .windows import MINUTE, explained, unit_above
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,10 +32,6 @@ is off by one. The first cut of a held rate that is refused in isolation; each n
 
 CUTS = 3
 """Such cuts in a row, without help, from which the refusals may not be the rate's."""
-
-UNLIKELY = 0.5
-"""Share of a rate that was seen to be allowed, under which one refusal alone is put down to chance
-once. Without, three of them in a row cost a crawl most of two hours."""
 
 
 class Verdict(NamedTuple):
@@ -70,14 +66,13 @@ def by_trial(state: State, epoch: Epoch) -> Verdict | None:
     if epoch.is_alone and not trial.on_refused():
         return Verdict(state.bracket.rate, is_new=False)
     state.trial = state.fallback = None
+    state.series = state.hits = 0
     state.bracket = before
-    before.is_blamed = True
-    before.lo = max(before.lo, min(before.hi, epoch.least) * (1.0 - MARGIN))
     return Verdict(before.lo)
 
 
 def by_chance(state: State, epoch: Epoch) -> Verdict | None:
-    """The first at the start, or far under what was allowed: the rate is looked at twice.
+    """The first at the start: the rate is looked at twice.
 
     A site that refuses from the first request on has told nothing of a rate.
     """
@@ -85,8 +80,7 @@ def by_chance(state: State, epoch: Epoch) -> Verdict | None:
     if state.served <= 1:
         return Verdict(bracket.rate)
     is_first = bracket.is_start and epoch.is_alone and not epoch.recovery.told
-    is_unlikely = epoch.refusals == 1 and epoch.rate < UNLIKELY * bracket.best
-    if bracket.is_doubted or not (is_first or is_unlikely):
+    if bracket.is_doubted or not is_first:
         return None
     bracket.is_doubted = True
     return Verdict(bracket.rate)
@@ -100,16 +94,16 @@ def by_rate(state: State, epoch: Epoch) -> Verdict:
     if epoch.was_held:
         state.noise.on_held()
     if not epoch.is_alone:
-        bracket.cuts = 0
-    is_slow = FASTER * epoch.rate <= bracket.best and not bracket.unit
+        bracket.cuts = state.series = state.hits = 0
+    is_isolated = epoch.spacing >= ISOLATED
+    slower = FASTER if is_isolated else 1.0
+    is_slow = slower * epoch.rate <= bracket.best and not bracket.unit
     if epoch.is_alone and (epoch.was_held or is_slow):
-        if epoch.spacing >= ISOLATED:
+        if is_isolated:
             least = _cut(state, epoch, least)
-            if is_slow or bracket.cuts > CUTS:
-                return _begin_trial(state, epoch, FASTER, epoch.rate)
-        elif epoch.was_held and epoch.served > 1 and not bracket.is_blamed:
-            return _begin_trial(state, epoch, MUCH_FASTER, least)
-    if epoch.was_held or (bracket.is_start and epoch.recovery.tries):
+        if is_slow or bracket.cuts > CUTS:
+            return _begin_trial(state, epoch, FASTER if is_isolated else MUCH_FASTER, least)
+    if epoch.was_held or not bracket.best:
         bracket.lo = 0.0
     _enclose(bracket, epoch, least, state.noise.unexpected)
     unit, rate = explained(epoch, bracket.unit)
@@ -139,8 +133,6 @@ def explain(state: State, epoch: Epoch) -> Verdict:
 def _cut(state: State, epoch: Epoch, least: float) -> float:
     """One more cut of a held rate, twice as deep as the last; 1/s."""
     bracket = state.bracket
-    if not bracket.cuts:
-        state.series, state.hits = epoch.spacing, 1
     depth = MARGIN * 2.0**bracket.cuts
     bracket.cuts += 1
     least = min(epoch.rate, max(least, epoch.rate * (1.0 - 2.0 * depth)))
@@ -156,8 +148,7 @@ def _enclose(bracket: Bracket, epoch: Epoch, least: float, unexpected: float) ->
     """
     refusals = 1 if bracket.is_start else epoch.refusals
     if not bracket.is_start:  # the first account may be a burst's
-        is_known = epoch.rate >= UNLIKELY * bracket.best
-        bracket.best = max(bracket.best, epoch.least) if is_known else epoch.least
+        bracket.best = max(bracket.best, epoch.least)
     bracket.hi = epoch.rate
     bracket.is_start = bracket.is_doubted = bracket.is_window = False
     bracket.lo = max(bracket.lo, min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)
@@ -170,19 +161,17 @@ def _enclose(bracket: Bracket, epoch: Epoch, least: float, unexpected: float) ->
 def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Verdict:
     """Would a faster rate be refused more often? If it would, the limit is no less than `least`."""
     bracket = state.bracket
-    if not bracket.cuts:
-        state.series, state.hits = epoch.spacing, 1
     rate = max(faster * epoch.rate, bracket.best)
     told = unit_above(state.quiet) if epoch.recovery.told else 0.0
-    bracket.best = epoch.rate
-    state.fallback = copy(bracket)
-    state.fallback.lo, state.fallback.cuts = 0.0, 0
-    _enclose(state.fallback, epoch, least, state.noise.unexpected)
+    state.fallback = before = copy(bracket)
+    before.lo, before.cuts = 0.0, 0
+    _enclose(before, epoch, least, state.noise.unexpected)
+    before.best = before.lo
     state.trial = Trial.begin(
         state.hits,
         state.series,
         faster=rate / epoch.rate,
-        saved=epoch.outage * epoch.rate + 1.0 + GAPS,
-        window=(bracket.unit or told or state.quiet) * epoch.rate,
+        saved=epoch.outage * epoch.rate + 1.0,
+        window=(bracket.unit or told or min(state.quiet, MINUTE)) * epoch.rate,
     )
     return Verdict(rate)

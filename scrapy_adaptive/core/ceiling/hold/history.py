@@ -2,8 +2,9 @@
 
 Laws
 ----
-* From one recovery to the next, served / time is no more than the site's limit, whatever its
-  burst: at the start nothing was saved up. Of a window of time it is exactly the limit.
+* From one refusal to the next, served / time is no more than the site's limit, whatever its burst:
+  when it refuses nothing is saved up. From one recovery to the next it is exactly the limit of a
+  window of time. The longer of the two silences counts, so that it is no more than either.
 * What was served beyond a pace is a debt; its silence repays it.
 * Time in which nothing was asked for does not count.
 """
@@ -27,6 +28,8 @@ class History:
     """Requests served since the last recovery."""
     spacing: int = 0
     """Requests served since the last refusal."""
+    waited: Amount = 0.0
+    """Seconds of silence before the last recovery: the site may have saved up in them."""
     busy: Amount = 0.0
     """Seconds from the last recovery to the last send."""
     sent_at: Instant | None = None
@@ -42,8 +45,9 @@ class History:
         self.served += 1
         self.spacing += 1
 
-    def on_recovered(self, now: float) -> None:
-        """The pause is over: nothing is owed, nothing saved up."""
+    def on_recovered(self, now: float, waited: float = 0.0) -> None:
+        """The pause is over: nothing is owed, and no more saved up than in so many seconds."""
+        self.waited = waited
         self.served = 0
         self.busy = 0.0
         self.sent_at = now

@@ -29,9 +29,12 @@ MOST = 0.2
 """More than this share of refusals is never taken for noise."""
 
 SURE = 8.0
-"""Log likelihood ratio from which a trial is believed, either way."""
+"""Log likelihood ratio from which a trial is believed that the rate is not to blame."""
 
-CLUSTER = 2.5
+BLAMED = 5.0
+"""The same, that it is: this costs little if it was wrong."""
+
+CLUSTER = 4.0
 """Log likelihood ratio from which refusals at one rate are more than noise explains."""
 
 
@@ -144,4 +147,4 @@ class Trial:
         self.pages += 1
         self.free = self.saved
         self.evidence += math.log(self.beyond / self.ratio)
-        return self.evidence >= SURE
+        return self.evidence >= BLAMED

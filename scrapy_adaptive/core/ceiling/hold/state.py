@@ -43,8 +43,6 @@ class Bracket:
     """Nothing was refused yet, or nothing that was believed."""
     is_doubted: bool = False
     """One refusal was put down to chance: this rate is looked at twice."""
-    is_blamed: bool = False
-    """A trial has shown that the rate is refused, not chance, and no stage has passed since."""
     is_window: bool = False
     """The rate in use is a window's count over a human unit of time."""
     unit: float = 0.0

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 UNITS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 86_400.0)
 """Seconds in which people write limits."""
 
+MINUTE = 60.0
+"""Seconds: what a window of a minute lets pass is worth a look. What is served for longer at a rate
+that did not bind has passed all the same; a trial need not outlast a longer window."""
+
 ENOUGH = 20
 """Requests served, from which a window's count is worth a trial."""
 

@@ -122,24 +122,6 @@ class TestDoubt:
         assert played.refused_rate == 4.0
         assert played.rate == pytest.approx(0.99 * 6 / 10.75)
 
-    def test_far_under_what_was_served_one_refusal_may_be_chance_too(self) -> None:
-        """4/s, where 10/s had been held: a second one soon after is asked about at 10/s, and some
-        more there are believed."""
-        played = held(4.0, hi=4.1)
-        played.hold.state.bracket.best = 10.0
-        played.serve(20)
-        played.refuse()
-        played.recover(0.3)
-        assert (played.rate, played.refused_rate) == (4.0, 4.1)
-        played.serve(5)
-        played.refuse()
-        played.recover(0.3)
-        assert played.rate == 10.0
-        for _ in range(9):
-            played.refuse()
-            played.recover(0.3)
-        assert played.rate < 4.0
-
 
 class TestLearned:
     """What the next crawl begins with."""

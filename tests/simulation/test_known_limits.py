@@ -1,0 +1,74 @@
+"""What a rule makes of a crawl of a site that allows as much, less, or more than it says.
+
+Laws
+----
+* The governor of real crawls, a jittered network, virtual time.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from scrapy_adaptive.simulate import governor_of
+from scrapy_adaptive.simulation.crawl import Crawl, Timeline
+from scrapy_adaptive.simulation.network import network
+from scrapy_adaptive.simulation.spec import read_spec
+
+
+def crawl(server: str, rule: dict[str, Any] | None, seconds: float) -> Timeline:
+    """What a crawl did in its first seconds; with one rule, or without."""
+    site = read_spec(server, 1)
+    settings = {"ADAPTIVE_TARGET_CONCURRENCY": "8"}
+    if rule is not None:
+        settings["ADAPTIVE_RULES"] = json.dumps([rule])
+    governor = governor_of(settings, random.Random("1 governor").random)
+    delay = network("jittered", random.Random("1 network"))
+    return Crawl(governor, site.server, site.pages, delay).run(seconds)
+
+
+KNOWN: dict[str, tuple[str, dict[str, Any], float]] = {
+    "a rate": ("bucket:50/20", {"rate": 50}, 50.0),
+    "a window": ("log:30/5", {"max_hits": 30, "window": 5}, 6.0),
+    "a last hit": ("connotea", {"interval": 2}, 0.5),
+    "places": ("cap:4/0.2", {"concurrency": 4}, 4 / 0.25),
+}
+"""A server, the rule that says what it allows, and the pages a second that a client gets: of the
+0.25 s after which a place is free again the network takes 0.05."""
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_known_limit_is_used_from_the_first_minute_on(name: str) -> None:
+    """And nobody is refused."""
+    server, rule, rate = KNOWN[name]
+    timeline = crawl(server, rule, 60.0)
+    assert timeline.refused == []
+    assert len(timeline.accepted) >= 0.96 * rate * 60.0
+
+
+GENEROUS = {
+    "a last hit": ("log:1/30", {"interval": 15}),
+    "Connotea's": ("connotea", {"interval": 1}),
+    "a window": ("log:10/15", {"max_hits": 20, "window": 15}),
+    "a rate": ("bucket:2/5", {"rate": 4}),
+}
+"""A server, and a rule that allows twice as much."""
+
+
+@pytest.mark.parametrize("name", GENEROUS)
+def test_a_rule_twice_too_generous_is_no_worse_than_none(name: str) -> None:
+    """The site is not refused to for ever: what a rule lets by is what was refused."""
+    server, rule = GENEROUS[name]
+    minutes = 20
+    generous, learned = (crawl(server, each, 60.0 * minutes) for each in (rule, None))
+    assert len(generous.refused) <= len(learned.refused) + 3
+    assert len(generous.accepted) >= 0.97 * len(learned.accepted)
+
+
+def test_half_of_what_the_site_allows_is_obeyed() -> None:
+    timeline = crawl("bucket:50/20", {"rate": 25}, 60.0)
+    assert timeline.refused == []
+    assert 0.98 * 25 * 60 <= len(timeline.accepted) <= 25 * 60 + 1
