@@ -44,7 +44,7 @@ SHOWN_IN_WIDE = (*SHOWN, "refused", "paused")
 WIDE = 100
 """Characters of a line from which a terminal is wide."""
 
-LEAST = {"site": 20, "held_by": 14}
+LEAST = {"site": 16, "held_by": 14}
 """Characters of a line that these columns have in any case."""
 
 NEVER_CUT = ("rate", "limit", "pages")

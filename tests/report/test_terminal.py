@@ -30,12 +30,12 @@ def view() -> Iterator[LiveView]:
         yield live
 
 
-def text_of(names: list[str], most: int) -> str:
+def text_of(names: list[str], most: int, width: int = 120) -> str:
     """What is drawn of these sites."""
     crawl = crawl_of(sites(names))
     shown = {"about": "", "headline": "", "sites": rows_of(crawl), "ended": True}
-    console = Console(file=io.StringIO(), width=120)
-    console.print(drawn(shown, most, 120))
+    console = Console(file=io.StringIO(), width=width)
+    console.print(drawn(shown, most, width))
     out = console.file
     assert isinstance(out, io.StringIO)
     return out.getvalue()
@@ -45,6 +45,13 @@ def test_the_busiest_sites_come_first_and_the_others_are_counted() -> None:
     lines = text_of(NAMES, 5).splitlines()
     assert [line.split()[0] for line in lines[3:8]] == NAMES[:-6:-1]
     assert lines[8] == "… and 25 more sites"
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "a-name-of-forty-characters.of-a-site.example"])
+def test_no_number_is_cut_in_a_terminal_of_eighty_characters(name: str) -> None:
+    last = text_of([name], 5, width=80).splitlines()
+    assert last[2].endswith("pages")
+    assert last[3].endswith(" 1")
 
 
 def test_a_slots_name_moves_no_cursor_and_is_no_markup() -> None:
