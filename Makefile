@@ -57,6 +57,7 @@ bench: $(VENV)/.test $(VENV)/.bench
 		"known_limits --out benchmarks/results" rules_cost \
 		"known_limits_crawls --minutes 10 --out benchmarks/results" \
 		"memory --out benchmarks/results" "handing_over --out benchmarks/results" \
+		"simulated_workers --out benchmarks/results" \
 		frontier frontier_cost frontier_workers redis_frontier redis_trips \
 		"beside_stock --out benchmarks/results" \
 		"crawls/run --minutes 10 --out benchmarks/crawls/results"; do \

@@ -105,3 +105,15 @@ def assert_only_the_broken_page_is_lost(done: Crawl, site: Origin) -> None:
     asked_again = done.stats["adaptive/requeued"]
     assert paths.count("/broken") == 1 + asked_again + (RETRY_TIMES - 1)
     assert done.stats["retry/count"] == RETRY_TIMES - 1
+
+
+def test_a_site_that_refuses_the_first_visit_of_each_page_is_fetched_whole(
+    crawl: Crawler, origin: Callable[..., Origin]
+) -> None:
+    """Two hits a page, but for those that found it out; no retry is spent."""
+    site = origin(lambda visit: refusal(503) if visit.count == 1 else Answer())
+    urls = [f"{site.url}/{n:02}" for n in range(40)]
+    done = crawl(UrlsSpider, {"ADAPTIVE_START_DELAY": 0.1}, arguments={"urls": urls}, timeout=150)
+    assert sorted(done.urls) == urls
+    assert done.stats.get("retry/count", 0) == 0
+    assert len(site.hits()) <= 2.2 * len(urls)

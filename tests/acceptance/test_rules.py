@@ -162,7 +162,11 @@ def test_a_leaf_that_sleeps_costs_the_others_nothing(crawl: Crawler) -> None:
     ]
     with Origin(windows) as site:
         urls = requests(site, {"carol": 40, "alice": many, "bob": many})
-        settings = SETTINGS | {"CONCURRENT_REQUESTS": 4, "ADAPTIVE_RULES": rules}
+        settings = SETTINGS | {
+            "CONCURRENT_REQUESTS": 4,
+            "ADAPTIVE_RULES": rules,
+            "ADAPTIVE_MAX_PAUSE": 7200.0,  # else the crawl ends where only the sleeper is left
+        }
         running = crawl.start(UrlsSpider, settings, arguments={"urls": urls})
         running.until(lambda: len(windows.hits) > 2 * many)
         running.interrupt()

@@ -70,6 +70,9 @@ class Book:
         self.ties: list[Tie] = []
         self._hosts: dict[str, dict[str, _Leaf]] = {}
         self._matches: dict[tuple[str, str, tuple[tuple[str, str], ...]], tuple[Rule, ...]] = {}
+        self._told_apart: set[str] = set()
+        """Sources of which some rule wants another value than any: a million users of whom none has
+        a rule of his own match the same."""
         seen: dict[tuple[object, ...], Rule] = {}
         for rule in rules:
             scope = (rule.is_stored, rule.name, rule.host, rule.uri, rule.identity)
@@ -77,6 +80,8 @@ class Book:
                 self.ties.append(Tie(seen[scope], rule))
                 continue
             seen[scope] = self.rules[rule.id] = rule
+            if rule.identity is not None and rule.identity.pattern != ANY:
+                self._told_apart.add(rule.identity.source)
             by_uri = self._hosts.setdefault(rule.host, {})
             by_uri.setdefault(rule.uri, _Leaf()).add(rule)
 
@@ -99,7 +104,12 @@ class Book:
             kind: its class: the path, normalised.
             identities: whom it is sent as, by source.
         """
-        key = (host, kind, tuple(identities.items()))
+        told_apart = self._told_apart
+        values = [
+            (source, value if source in told_apart else value and ANY)
+            for source, value in identities.items()
+        ]
+        key = (host, kind, tuple(values))
         found = self._matches.get(key)
         if found is None:
             if len(self._matches) >= MOST_MATCHES:
