@@ -166,7 +166,7 @@ def test_a_key_of_a_wrong_type_is_named_set_aside_and_counted(valkey: Valkey) ->
                 client.set(key, "junk")
             else:
                 client.rpush(key, "junk")
-            found = []
+            found: list[str] = []
             for number in range(8):
                 try:
                     victim.beat({})
