@@ -47,6 +47,9 @@ MOST_RELEASED = 50
 AGAIN = 1.0
 """Seconds after which a call that failed is repeated."""
 
+PROOFS = ("open", "turn")
+"""Calls that show that the frontier works again: one that is full answers others."""
+
 ASK_AGAIN = 0.5
 """Seconds after which a host that another holds is asked for again."""
 
@@ -174,7 +177,8 @@ class Session:
         self._beat_at = self._polled_at = self._flushed_at = -math.inf
         self._asked_at: dict[str, float] = {}
         self._not_before = -math.inf
-        self._is_told = self._is_told_of_beat = False
+        self._told_of = ""
+        """The call that failed last, while the frontier does not answer."""
         self.calls = 0
         """Calls of the frontier so far."""
         self.seeds: Seeds | None = None
@@ -222,39 +226,37 @@ class Session:
         call: Callable[[], Any],
         told: Callable[[Any], None],
         *,
-        gives: bool,
-        beats: bool = False,
+        name: str,
+        gives: bool = False,
     ) -> None:
         def answered(answer: Any, error: BaseException | None) -> None:
             if error is None:
-                if self._is_told_of_beat or not beats:  # one that is full lets beats pass
-                    self._on_success()
+                self._on_success(name)
                 try:
                     told(answer)
                 except Exception as own:
                     self._owner.on_failed(own)
             else:
-                self._on_error(error, gives=gives)
-                self._is_told_of_beat = beats
+                self._on_error(error, name, gives=gives)
             self.tick()
 
         self.calls += 1
         self._courier.send(call, answered)
 
-    def _on_success(self) -> None:
-        if self._is_told and not self._has_unstored:
-            self._is_told = False
+    def _on_success(self, name: str) -> None:
+        if self._told_of and name in (self._told_of, *PROOFS) and not self._has_unstored:
+            self._told_of = ""
             logger.info("the frontier answers again: the crawl goes on")
 
-    def _on_error(self, error: BaseException, *, gives: bool) -> None:
+    def _on_error(self, error: BaseException, name: str, *, gives: bool) -> None:
         if isinstance(error, SessionLostError):
             self._on_lost()
         elif isinstance(error, UnavailableError):
             self._has_unstored = self._has_unstored or isinstance(error, UnstoredError)
             self._not_before = self._clock() + AGAIN
             self._unsettled = self._unsettled or gives
-            if not self._is_told:
-                self._is_told = True
+            is_told, self._told_of = bool(self._told_of), name
+            if not is_told:
                 logger.warning(
                     "the frontier does not answer, nothing is lost and it is asked again every "
                     "second: %s",
@@ -283,7 +285,7 @@ class Session:
             self._polled_at, self.is_dry = -math.inf, False
             self._owner.on_opened(begins)
 
-        self._send(lambda: self._frontier.open(*self._named), opened, gives=False)
+        self._send(lambda: self._frontier.open(*self._named), opened, name="open")
 
     def _beat(self, now: float) -> None:
         if not self._rights.are_alive:
@@ -302,9 +304,7 @@ class Session:
             self._unsettled = differs and not self.releases
             self._owner.on_wanted(beat.wanted)
 
-        self._send(
-            lambda: self._frontier.beat(states, hungry=hungry), beaten, gives=False, beats=True
-        )
+        self._send(lambda: self._frontier.beat(states, hungry=hungry), beaten, name="beat")
 
     def _settle(self) -> None:
         held = self._owner.held()
@@ -315,18 +315,18 @@ class Session:
             if lost:
                 self._owner.on_lost(lost)
 
-        self._send(lambda: self._frontier.settle(held), settled, gives=False)
+        self._send(lambda: self._frontier.settle(held), settled, name="settle")
 
     def _store(self) -> None:
         """Have items stored that could not be: what is done meanwhile may have lost some."""
 
         def stored(_: None) -> None:
             self._has_unstored = False
-            self._on_success()
+            self._on_success(self._told_of)
             self._outbox.forget_done()
             self._unsettled = True
 
-        self._send(self._before_turn, stored, gives=False)
+        self._send(self._before_turn, stored, name="store")
 
     def _release(self) -> None:
         some = list(islice(self.releases, MOST_RELEASED))
@@ -336,7 +336,7 @@ class Session:
                 if self.releases and self.releases[0] is release:
                     self.releases.popleft()
 
-        self._send(lambda: self._frontier.release_all(some), released, gives=False)
+        self._send(lambda: self._frontier.release_all(some), released, name="release")
 
     def _next_wanted(self, now: float) -> str | None:
         leaving = {release.lease.host for release in self.releases}
@@ -353,7 +353,7 @@ class Session:
                 self._asked_at.pop(host, None)
                 self._owner.on_held(held)
 
-        self._send(lambda: self._frontier.lease(1, 0, only=host), answered, gives=True)
+        self._send(lambda: self._frontier.lease(1, 0, only=host), answered, name="ask", gives=True)
 
     def _is_turn_due(self, now: float) -> bool:
         if not (len(self._outbox) or (self.seeds is not None and self.seeds.written)):
@@ -387,7 +387,7 @@ class Session:
                 if visits:
                     self._owner.on_given(lease, visits)
 
-        self._send(call, turned, gives=bool(refill))
+        self._send(call, turned, name="turn", gives=bool(refill))
 
     def _take_seeds(self, now: float) -> bool:
         """Take more of them, where there is room; returns whether they are asked for."""
@@ -397,7 +397,7 @@ class Session:
         room = self._strategy.orders - sum(map(len, self._owner.unsent().values()))
         if room < seeds.most or not seeds.are_due(now):
             return False
-        self._send(seeds.take, seeds.on_taken, gives=False)
+        self._send(seeds.take, seeds.on_taken, name="seeds")
         return True
 
     def _poll(self, now: float) -> None:
@@ -431,4 +431,9 @@ class Session:
                 owner.on_held(held)
             owner.on_polled()
 
-        self._send(lambda: self._frontier.lease(most_hosts, wanted, back=back), polled, gives=True)
+        self._send(
+            lambda: self._frontier.lease(most_hosts, wanted, back=back),
+            polled,
+            name="poll",
+            gives=True,
+        )

@@ -268,7 +268,7 @@ class Server:
     def _count_far_on(self, key: Any, *names: Any) -> None:
         """Numbers that must never return go on beyond all that may have been given."""
         seconds, _ = self.client.time()
-        self.client.hset(key, mapping=dict.fromkeys(names, int(seconds) * 1000))
+        self.client.hset(key, mapping=dict.fromkeys(names, int(seconds) * 100_000))
 
     def _mend_counts(self) -> str:
         """Counts that are no numbers begin anew, those of what must never return far beyond."""

@@ -83,11 +83,19 @@ end
 -- Another life of the server: what the last seconds gave out may be forgotten. Numbers go on far
 -- beyond it, sessions live on, and nobody leases before all old leases have run out. Returns for how
 -- long, and the run id.
-local function grace(ttl)
+-- A server that knows no run may have forgotten everything: numbers begin where none has been, and
+-- unless this is a worker's first call, somebody may hold hosts yet.
+local function grace(ttl, is_first)
   local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') or 'none'
   local boot = redis.call('HMGET', P .. ':boot', 'run', 'grace', 'ttl')
   local longest = math.max(tonumber(boot[3]) or 0, ttl)
   local until_ms = math.min(tonumber(boot[2]) or 0, now + longest)
+  if not boot[1] then
+    for _, name in ipairs({'generation', 'visit', 'session'}) do
+      redis.call('HINCRBY', P .. ':count', name, string.format('%.0f', now * 100))
+    end
+    if not is_first then until_ms = now + longest end
+  end
   if boot[1] and boot[1] ~= run then
     until_ms = now + longest
     redis.call('HINCRBY', P .. ':count', 'generation', 1000000)

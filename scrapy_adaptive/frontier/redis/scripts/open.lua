@@ -3,7 +3,7 @@
 -- returns {session or '' (call again: the old one is not ended yet), begins, run, run id of the server}
 local egress, n, ttl = ARGV[4], ARGV[5], tonumber(ARGV[6])
 local S = spider(n)
-local _, life = grace(ttl)
+local _, life = grace(ttl, ARGV[2] == '')
 if ARGV[2] ~= '' then
   local left = end_session(ARGV[2], 2000)
   if left <= 0 then flush(); return {'', 0, 0, ''} end
