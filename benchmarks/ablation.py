@@ -107,11 +107,23 @@ def start_debt(self: Hold, now: float) -> float:
     return 0.0 if self.held_rate else DEBT(self, now)
 
 
+NEEDED: Callable[[Hold], float] = Hold.__dict__["_needed"].fget
+
+
+def short_stage(self: Hold) -> float:
+    """A stage that need not outlast any silence."""
+    quiet, self.state.quiet = self.state.quiet, 0.0
+    try:
+        return NEEDED(self)
+    finally:
+        self.state.quiet = quiet
+
+
 WITHOUT_CHANCE = tuple(each for each in explanations.EXPLANATIONS if each.__name__ != "by_chance")
 
 PARTS: dict[str, tuple[Patch, ...]] = {
     "search": (puts(ceiling, "is_closed", lambda *_: True),),
-    "outlasting silences": (puts(ceiling, "OUTLAST_MOST", 0.0),),
+    "outlasting silences": (puts(Hold, "_needed", property(short_stage)),),
     "hurry far below hi": (puts(state, "FAR", math.inf),),
     "debt": (puts(Hold, "debt", start_debt),),
     "debt at the start": (puts(ceiling, "AT_START", 0.0),),
