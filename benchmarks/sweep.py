@@ -134,7 +134,7 @@ CONSTANTS = (
     Constant("SLOW", slowness, is_multiple=True),
     *(Constant(name, slowness) for name in ("SCATTER", "FEWEST", "MOST", "ROUND")),
     Constant("STAYED", slowness, is_multiple=True),
-    Constant("GAPS", ceiling, (epoch, hold, explanations), is_multiple=True),
+    Constant("GAPS", ceiling, (epoch, hold), is_multiple=True),
     Constant("BREATH", silence, (slot,)),
     Constant("CREDIT", silence),
     Constant("DRAIN", slot),
