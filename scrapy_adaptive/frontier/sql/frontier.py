@@ -201,9 +201,8 @@ class SqlFrontier:
             chosen = self._choose(connection, hosts, visits, now)
             held = self._take_all(connection, chosen, now)
             self.touch(connection, chosen)
-            wait = 0.0 if held else self._wait(connection, now)
-            busy = connection.execute(sql.BUSY, {"spider": self.spider}).scalar_one()
-        return Leased(held, wait, int(busy))
+            wait, busy = self._outlook(connection, now)
+        return Leased(held, 0.0 if held else wait, busy)
 
     def turn(self, done: Sequence[Done], new: Sequence[Visit], refill: Mapping[Lease, int]) -> Turn:
         with self.database.transaction() as connection:
@@ -480,13 +479,12 @@ class SqlFrontier:
                 connection.execute(statement, rows[is_new])
         return {self.hosts.number(connection, each.lease.host) for each in done}
 
-    def _wait(self, connection: Connection, now: int) -> float:
+    def _outlook(self, connection: Connection, now: int) -> tuple[float, int]:
+        """Seconds until anything is due, and visits that are given out."""
         asked = {"spider": self.spider, "egress": self._egress, "now": now}
-        elsewhere = {"spider": self.spider, "egress": self._egress}
-        if connection.execute(sql.IS_ELSEWHERE, elsewhere).scalar_one():
-            return 0.0
-        due = connection.execute(sql.NEXT_DUE, asked).scalar()
-        return math.inf if due is None else max(0, due - now) / 1000
+        left = connection.execute(sql.OUTLOOK, asked).one()
+        wait = math.inf if left.due is None else max(0, left.due - now) / 1000
+        return 0.0 if left.is_due else wait, int(left.busy)
 
     def touch(
         self, connection: Connection, hosts: Iterable[int], spider: int | None = None

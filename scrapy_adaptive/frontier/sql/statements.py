@@ -214,26 +214,24 @@ SELECT EXISTS (SELECT 1 FROM adaptive_visit WHERE spider_id = :spider AND state 
     OR EXISTS (SELECT 1 FROM adaptive_session WHERE spider_id = :spider AND deadline >= :now)
 """)
 
-NEXT_DUE = text(f"""
-SELECT min(x) FROM (
-    SELECT min(due) AS x FROM adaptive_visit
-    WHERE spider_id = :spider AND state = {ASLEEP} AND due IS NOT NULL
-    UNION ALL
-    SELECT min(l.wake_at) FROM adaptive_lease l JOIN adaptive_queue q ON q.host_id = l.host_id
-    WHERE l.egress = :egress AND q.spider_id = :spider AND q.score IS NOT NULL
-      AND l.wake_at > :now
-) AS y
+OUTLOOK = text(f"""
+SELECT
+    (SELECT coalesce(sum(held), 0) FROM adaptive_queue
+        WHERE spider_id = :spider AND held > 0) AS busy,
+    EXISTS (SELECT 1 FROM adaptive_queue q
+        LEFT JOIN adaptive_lease l ON l.host_id = q.host_id AND l.egress = :egress
+        WHERE q.spider_id = :spider AND q.score IS NOT NULL
+          AND (l.session_id IS NOT NULL OR coalesce(l.wake_at, 0) <= :now)) AS is_due,
+    (SELECT min(x) FROM (
+        SELECT min(due) AS x FROM adaptive_visit
+        WHERE spider_id = :spider AND state = {ASLEEP} AND due IS NOT NULL
+        UNION ALL
+        SELECT min(l.wake_at) FROM adaptive_lease l
+        JOIN adaptive_queue q ON q.host_id = l.host_id
+        WHERE l.egress = :egress AND q.spider_id = :spider AND q.score IS NOT NULL
+          AND l.wake_at > :now) AS y) AS due
 """)
-
-IS_ELSEWHERE = text("""
-SELECT EXISTS (SELECT 1 FROM adaptive_queue q
-    JOIN adaptive_lease l ON l.host_id = q.host_id AND l.egress = :egress
-    WHERE q.spider_id = :spider AND q.score IS NOT NULL AND l.session_id IS NOT NULL)
-""")
-
-BUSY = text(
-    "SELECT coalesce(sum(held), 0) FROM adaptive_queue WHERE spider_id = :spider AND held > 0"
-)
+"""What is left, in one statement: of two the second would see what another worker did between."""
 
 WAITED_FOR = text("""
 SELECT l.host_id FROM adaptive_lease l
