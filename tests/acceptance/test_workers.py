@@ -33,7 +33,7 @@ from tests.servers.origin import Origin
 STOPS = int(os.environ.get("SOAK_STOPS", "2"))
 LEASE = float(os.environ.get("SOAK_LEASE", "3"))
 REAPED = 3.5
-"""Seconds beyond a lease in which another worker sees that it has run out, on a busy machine too."""
+"""Seconds beyond a lease in which another worker has seen that it has run out."""
 PAGES = 500
 HOSTS = 6
 ALONE = 2.0
