@@ -466,9 +466,11 @@ class Slot:
         self.pause.begin_here(now)
 
     def count_on(self, before: Slot, now: float) -> None:
-        """This slot takes the place of that one, of which nothing is in use."""
+        """This slot takes the place of that one, of which nothing is in use.
+
+        What rules let pass it is told anew when it is asked next.
+        """
         self.is_new = before.is_new
-        self.expected_rate = before.expected_rate
         self.accepted_count = before.accepted_count
         self.refused_count = before.refused_count
         self.again_count = before.again_count

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import pytest
 
+from docsite.hits import rude_hits
 from tests.acceptance.alongside import TRIES
 from tests.crawling import Crawl, Crawler, Reactor, RunningCrawl
 from tests.servers.origin import Answer, Origin, Visit, refusal
@@ -117,3 +118,4 @@ def test_a_site_that_refuses_the_first_visit_of_each_page_is_fetched_whole(
     assert sorted(done.urls) == urls
     assert done.stats.get("retry/count", 0) == 0
     assert len(site.hits()) <= 2.2 * len(urls)
+    assert list(rude_hits(site.hits())) == []
