@@ -24,8 +24,8 @@ LIMIT, BURST = 50, 20
 SERVICE = 0.05
 """Seconds until an answer leaves."""
 
-CAP = 4
-"""Requests in flight that `cap` lets be."""
+CAP, SLOW = 4, 0.2
+"""Requests in flight that `cap` lets be, and its seconds until an answer leaves."""
 
 FILES = 100
 """Files of nginx; a page's number is in its query."""
@@ -47,7 +47,7 @@ KINDS = {
     "nginx": Kind(LIMIT, 10 * LIMIT + BURST, None),
     "bucket": Kind(LIMIT, 10 * LIMIT + BURST, lambda of: TokenBucket(LIMIT * of, BURST * of)),
     "window": Kind(30, 300, lambda of: Window(round(300 * of), 10.0)),
-    "cap": Kind(CAP / SERVICE, 10 * CAP / SERVICE, lambda _: Unlimited()),
+    "cap": Kind(CAP / SLOW, 10 * CAP / SLOW, lambda _: Unlimited()),
     "ban": Kind(20, 220, lambda of: Ban(20.0 * of, 20.0 * of, 10.0)),
 }
 
@@ -57,7 +57,7 @@ class Limited:
 
     def __init__(self, name: str, rule: Limiter, scale: float) -> None:
         self._rule = rule
-        self._service = SERVICE / scale if name == "cap" else SERVICE
+        self._service = SLOW / scale if name == "cap" else SERVICE
         self._most = CAP if name == "cap" else 10**9
         self.in_ban = 0
         """Hits in a ban, but for those of the second in which it began."""

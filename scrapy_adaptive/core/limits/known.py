@@ -24,7 +24,7 @@ from .rule import Rule, without_window
 from .tokens import Tokens
 from .uses import Use, Uses
 
-MOST_LEAVES = 50_000
+MOST_LEAVES = 2_000
 """Leaves whose rules are remembered; then they are all looked up anew."""
 
 LEAST_LEAD = 0.02
@@ -107,26 +107,30 @@ class KnownLimits:
             slot, *keys = key.split(FIELD)
             meters = [(each, rule) for each in keys if (rule := self.rule_of(each)) is not None]
             found = self._leaves[key] = Leaf(slot, tuple(meters))
-            if found.places:
-                self.places[slot] = max(found.places, self.places.get(slot, 0))
-            if found.meters and len(self._rates.get(slot, ())) < MOST_EXPECTED and found.is_paced:
+            if meters and len(self._rates.get(slot, ())) < MOST_EXPECTED:
                 self._expect(found)
         return found
 
     def rule_of(self, meter_key: str) -> Rule | None:
         """The rule under which a meter counts; None where it is gone."""
-        rule = self.book.rules.get(rule_id(meter_key))
-        if rule is None and meter_key.startswith(DELAY + SEPARATOR):
-            delay = self._delay_of(meter_key.partition(SEPARATOR)[2])
+        name, _, counted = meter_key.partition(SEPARATOR)
+        rule = self.book.rules.get(name)
+        if rule is None and name == DELAY:
+            delay = self._delay_of(counted)
             return Rule(id=DELAY, rate=1.0 / delay) if delay else None
         return rule
 
     def _expect(self, leaf: Leaf) -> None:
-        """The rates of a slot's rules add up, where they are counted apart."""
-        rates = self._rates.setdefault(leaf.slot, {})
-        key, rule = min(leaf.meters, key=lambda each: each[1].pace if each[1].is_pace else math.inf)
-        rates[key] = rule.pace
-        self.expected[leaf.slot] = sum(rates.values())
+        """The rates of a slot's rules add up, where they are counted apart; what may be in flight
+        does not."""
+        slot = leaf.slot
+        rates = self._rates.setdefault(slot, {})
+        if leaf.places:
+            self.places[slot] = max(leaf.places, self.places.get(slot, 0))
+        if leaf.is_paced:
+            key, rule = min(leaf.meters, key=_pace_of)
+            rates[key] = rule.pace
+            self.expected[slot] = sum(rates.values())
 
     # Questions
 
@@ -308,3 +312,9 @@ class KnownLimits:
 
     def _meter(self, key: str, rule: Rule) -> Meter:
         return self.meters.get(key, rule) or _EMPTY
+
+
+def _pace_of(counted: tuple[str, Rule]) -> float:
+    """The rate of a rule that paces, 1/s; infinity for another."""
+    _, rule = counted
+    return rule.pace if rule.is_pace else math.inf

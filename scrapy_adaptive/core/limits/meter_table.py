@@ -19,7 +19,7 @@ from .meter import Meter
 from .rule import Rule
 
 LOOKS = 4
-"""Meters looked at for one that may be forgotten, each time one is made."""
+"""Most meters forgotten each time one is made: up to the first that still remembers something."""
 
 SHARED = 16
 """Of so many meters one more may be made to be shared, for each rule that has no room."""
@@ -34,6 +34,7 @@ class MeterTable:
 
     def __init__(self, most: int) -> None:
         self._most = most
+        self._buckets = max(1, most // SHARED)
         self._meters: OrderedDict[str, Meter] = OrderedDict()
         self._shared: dict[tuple[str, int], Meter] = {}
 
@@ -60,22 +61,23 @@ class MeterTable:
         found = self._meters.get(key)
         if found is not None:
             return found
-        shared_key = self._shared_key(key, rule)
-        shared = self._shared.get(shared_key)
-        if shared is not None:
-            if not shared.is_full(rule, now):
-                return shared
-            del self._shared[shared_key]
+        if self._shared:
+            shared_key = self._shared_key(key, rule)
+            shared = self._shared.get(shared_key)
+            if shared is not None:
+                if not shared.is_full(rule, now):
+                    return shared
+                del self._shared[shared_key]
         self._forget(rules, now)
         meter = Meter()
         if len(self._meters) < self._most:
             self._meters[key] = meter
         else:
-            self._shared[shared_key] = meter
+            self._shared[self._shared_key(key, rule)] = meter
         return meter
 
     def _shared_key(self, key: str, rule: Rule) -> tuple[str, int]:
-        return rule.id, hash(key) % max(1, self._most // SHARED)
+        return rule.id, hash(key) % self._buckets
 
     def _forget(self, rules: Mapping[str, Rule], now: float) -> None:
         meters = self._meters
@@ -83,6 +85,7 @@ class MeterTable:
             key, meter = meters.popitem(last=False)
             if not meter.is_full(rules.get(rule_id(key)), now):
                 meters[key] = meter
+                return
 
 
 SEPARATOR = "\x1e"
