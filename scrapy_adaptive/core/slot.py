@@ -687,7 +687,10 @@ class Slot:
             self._excused = True
 
     def _begin_epoch(self, now: float, permit: Permit) -> float:
-        """Cut the rate once; returns the rate that was refused, 1/s."""
+        """The ceiling hears of it, once: it cuts now, or when a test request has ended the pause.
+
+        Returns the rate that was refused, 1/s.
+        """
         refused_rate = min(self.rate, self.expected_rate * HEADROOM or NEVER)
         self._epoch_at = now
         self._excused = False
