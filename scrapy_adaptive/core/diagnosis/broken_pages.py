@@ -27,6 +27,10 @@ V = TypeVar("V")
 STUCK_PROBES = 3
 """Refused probes in a row, each of a page refused before, that make the last one's page broken."""
 
+FEW = 0.05
+"""Share of all acceptances that such second visits in a row must be, before a site is taken for one
+that refuses the first."""
+
 UNLIKELY = 1e-5
 """Chance under which the refusals of one page are no chance any more."""
 
@@ -107,8 +111,12 @@ class Suspects:
 
     @property
     def refuses_first(self) -> bool:
-        """Whether the site refuses each page's first visit."""
-        return self._second >= STUCK_PROBES
+        """Whether the site refuses each page's first visit.
+
+        A pace that is far too fast shows the same for a while; but then pages were served at their
+        first visit before.
+        """
+        return self._second >= max(STUCK_PROBES, FEW * self._accepted_count)
 
     def on_accepted(self, page: Page | None) -> None:
         """A page was accepted; `page` is needed while any is remembered."""

@@ -202,7 +202,7 @@ class Hold(Ceiling):
             held=state.bracket.lo,
         )
         state.least = max(epoch.least, SLOWEST)
-        state.hits += 1
+        state.hits += epoch.refusals
         history.spacing = 0
         history.on_recovered(now, recovery.waited)
         return epoch

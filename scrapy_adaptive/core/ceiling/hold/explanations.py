@@ -45,7 +45,7 @@ class Verdict(NamedTuple):
 
 def by_noise(state: State, epoch: Epoch) -> Verdict | None:
     """No more refusals at this rate than come by chance."""
-    is_noise = state.noise.on_refused() and not epoch.recovery.tries
+    is_noise = state.noise.on_refused(epoch.refusals) and not epoch.recovery.tries
     return Verdict(state.bracket.rate, is_new=False) if is_noise else None
 
 
@@ -96,13 +96,13 @@ def by_rate(state: State, epoch: Epoch) -> Verdict:
     if not epoch.is_alone:
         bracket.cuts = state.series = state.hits = 0
     is_isolated = epoch.spacing >= ISOLATED
-    slower = FASTER if is_isolated else 1.0
-    is_slow = slower * epoch.rate <= bracket.best and not bracket.unit
+    faster = FASTER if is_isolated else MUCH_FASTER
+    is_slow = faster * epoch.rate <= bracket.best and not bracket.unit
     if epoch.is_alone and (epoch.was_held or is_slow):
         if is_isolated:
             least = _cut(state, epoch, least)
         if is_slow or bracket.cuts > CUTS:
-            return _begin_trial(state, epoch, FASTER if is_isolated else MUCH_FASTER, least)
+            return _begin_trial(state, epoch, faster, least)
     if epoch.was_held or not bracket.best:
         bracket.lo = 0.0
     _enclose(bracket, epoch, least, state.noise.unexpected)
@@ -164,9 +164,8 @@ def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Ver
     rate = max(faster * epoch.rate, bracket.best)
     told = unit_above(state.quiet) if epoch.recovery.told else 0.0
     state.fallback = before = copy(bracket)
-    before.lo, before.cuts = 0.0, 0
+    before.lo, before.cuts, before.best = 0.0, 0, 0.0
     _enclose(before, epoch, least, state.noise.unexpected)
-    before.best = before.lo
     state.trial = Trial.begin(
         state.hits,
         state.series,

@@ -5,7 +5,8 @@ Laws
 * Whether refusals depend on the rate is asked by going faster, never by going slower: does a rate
   15 % faster raise the share of refusals? A limit that is exceeded by a seventh shows within a few
   pages.
-* Once noise is known, a lone refusal is no evidence; only refusals that cluster are.
+* Once noise is known, a lone refusal is no evidence; only refusals that cluster are, and those of
+  one pause are a cluster.
 
 **Source**: A. Wald, Sequential Tests of Statistical Hypotheses, 1945, for the trial; E. S. Page,
 Continuous Inspection Schemes, 1954, for the clusters.
@@ -56,11 +57,12 @@ class Noise:
         """Share of the requests that are refused whatever the rate; 0 while none is known."""
         return self.hits / self.pages
 
-    def on_refused(self) -> bool:
-        """An epoch began; returns whether noise explains it, with all that were at this rate."""
+    def on_refused(self, refusals: int = 1) -> bool:
+        """So many were refused at once; returns whether noise explains it, with all that were at
+        this rate."""
         if not self.hits:
             return False
-        self.refused += 1
+        self.refused += refusals
         expected = self.ratio * max(1, self.served)
         return self.refused < 2 or excess(self.refused, expected) <= CLUSTER
 
