@@ -1,8 +1,9 @@
-"""Whatever the rules, the network and the reloads: no window of a rule is exceeded at the server.
+"""Whatever the rules, the network, the reloads and the clocks: no window of a rule is exceeded.
 
 Laws
 ----
 * The server is the judge: it notes when each request arrives, and looks at every window.
+* Its clock is its own: it goes on while the crawler's machine sleeps, and a little slower else.
 * Numbers of a rule hold for what is sent from the reload on that brought them.
 """
 
@@ -27,6 +28,8 @@ from scrapy_adaptive.core.types import Permit
 KEYS = ("alice", "bob", "carol")
 SECONDS = (0.0, 0.001, 0.05, 0.3, 1.0, 4.0, 11.0, 100.0)
 DELAYS = (0.0, 0.01, 0.2, 3.0)
+SLOWER = (0.0, 1e-5, 9e-5)
+"""Shares by which the site's clock may be slower than the crawler's."""
 WINDOWS = (0.5, 2.0, 10.0, 59.0, 60.0, 600.0)
 CRAWLS, STEPS = 250, 60
 HITS = (1, 2, 5, 30, 33, 80)
@@ -67,8 +70,11 @@ class Server:
 class Crawl:
     """Requests of three accounts, sent whenever they may be, over a network that delays them."""
 
-    def __init__(self, rules: list[Rule], most: int) -> None:
+    def __init__(self, rules: list[Rule], most: int, slower: float = 0.0) -> None:
         self.now = 1000.0
+        self.asleep = 0.0
+        """Seconds by which the site's clock went on while the crawler's stood."""
+        self._slower = slower
         self.since: dict[str, int] = {}
         """Rule to the number of the event that brought its numbers."""
         self.known = KnownLimits(Book(rules), most=most)
@@ -110,12 +116,22 @@ class Crawl:
             if sent:
                 for counted in permit.meters:
                     if sent > self.since.get(counted.key.partition("\x1e")[0], 0):
-                        self.server.arrivals[counted.key].append(self.now)
+                        self.server.arrivals[counted.key].append(self.site_now)
                 entry = (self.now + back, next(self.numbers), 0, permit, 0.0)
                 heapq.heappush(self.queue, entry)
             else:
                 self.known.on_ended(permit, self.now, is_hit=True)
         self.now = until
+
+    @property
+    def site_now(self) -> float:
+        """The site's clock."""
+        return self.now * (1.0 - self._slower) + self.asleep
+
+    def sleep(self, seconds: float) -> None:
+        """The crawler's machine sleeps; what is on its way arrives all the same."""
+        self.wait(max(DELAYS))
+        self.asleep += seconds
 
     def judge(self) -> None:
         """No rule is exceeded."""
@@ -157,7 +173,7 @@ def test_no_window_is_exceeded(most: int) -> None:
 def judge_one_crawl(chance: random.Random, most: int) -> None:
     """A crawl of chance: sends, waits, reloads."""
     made = {str(each): rule_of(each, words_of(chance)) for each in range(chance.randint(1, 3))}
-    crawl = Crawl(list(made.values()), most)
+    crawl = Crawl(list(made.values()), most, slower=chance.choice(SLOWER))
     for _ in range(STEPS):
         what = chance.random()
         if what < 0.5:
@@ -165,8 +181,10 @@ def judge_one_crawl(chance: random.Random, most: int) -> None:
             for _ in range(chance.randint(1, 60)):
                 if not crawl.send(account, there, back):
                     break
-        elif what < 0.9:
+        elif what < 0.85:
             crawl.wait(chance.choice(SECONDS))
+        elif what < 0.9:
+            crawl.sleep(chance.choice(SECONDS))
         else:
             number = chance.randint(0, 2)
             if what < 0.97:
