@@ -20,12 +20,13 @@ from scrapy.utils.project import get_project_settings
 
 from scrapy_adaptive.command_line import OneLineParser, add_command
 from scrapy_adaptive.core.limits.book import Book
+from scrapy_adaptive.core.limits.hit_stack import aged
 from scrapy_adaptive.core.limits.rule import Rule, normalised_uri
 from scrapy_adaptive.core.limits.uses import Use
 from scrapy_adaptive.rules import describing
 
 from .known_limits import open_table
-from .saved_rules import read_uses
+from .saved_rules import hits_of, read, uses_of
 from .settings import AdaptiveSettings, read_settings
 
 if TYPE_CHECKING:
@@ -120,17 +121,30 @@ class _Found:
         self.now = time.time()
         self.book = Book(rule for rule in self.all if self.now < rule.expires_at)
         self.uses: Mapping[str, Use] = {}
+        self._hits: list[tuple[str, str, list[tuple[float, int]]]] = []
         if self.table is not None:
             self.uses = self.table.uses()
-        elif settings.state_path is not None:
-            self.uses = read_uses(settings.state_path)
+            return
+        saved = None if settings.state_path is None else read(settings.state_path)
+        self.uses = uses_of(saved)
+        self._hits = list(hits_of(saved))
 
     def left(self, rule: Rule) -> list[str]:
-        """What is left of a quota that is counted in the table, for each of its counts."""
-        if self.table is None or not rule.is_quota:
+        """What is left of a quota, for each of its counts."""
+        if not rule.is_quota:
             return []
-        counts = self.table.quotas.left(rule)
-        return [f"{each.key or 'all'}: {each.left:,} left of {rule.max_hits:,}" for each in counts]
+        if self.table is not None:
+            counts = {each.key: each.left for each in self.table.quotas.left(rule)}
+        else:
+            since = self.now - aged(rule.window)
+            counts = {
+                key: max(0, rule.max_hits - sum(count for at, count in times if at > since))
+                for lasting_id, key, times in self._hits
+                if lasting_id == rule.lasting_id
+            }
+        return [
+            f"{key or 'all'}: {left:,} left of {rule.max_hits:,}" for key, left in counts.items()
+        ]
 
 
 def _check(given: argparse.Namespace) -> str:

@@ -10,7 +10,7 @@ Laws
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +43,19 @@ def saved(known: KnownLimits, before: Mapping[str, Use], now: float, wall: float
 
 def recall(known: KnownLimits, found: Any, now: float, wall: float) -> None:
     """Let hits that were saved count on."""
+    for rule, key, times in hits_of(found):
+        ages = [(min(now, now + at - wall), count) for at, count in times]
+        known.recall_hits(rule, key, ages)
+
+
+def hits_of(found: Any) -> Iterator[tuple[str, str, list[tuple[float, int]]]]:
+    """Hits of quotas: the lasting id of the rule, what it counts, and how many were answered when,
+    in seconds since the epoch."""
     hits = found.get("hits") if isinstance(found, Mapping) else None
     for rule, keys in hits.items() if isinstance(hits, Mapping) else ():
         for key, times in keys.items() if isinstance(keys, Mapping) else ():
             good = [pair for pair in times if _is_hit(pair)] if isinstance(times, list) else []
-            ages = [(min(now, now + at - wall), count) for at, count in sorted(good)]
-            known.recall_hits(rule, key, ages)
+            yield rule, key, [(at, count) for at, count in sorted(good)]
 
 
 def uses_of(found: Any) -> dict[str, Use]:
@@ -61,13 +68,13 @@ def uses_of(found: Any) -> dict[str, Use]:
     }
 
 
-def read_uses(path: Path) -> dict[str, Use]:
-    """The same, of a file; nothing of one that is not there, or is damaged."""
+def read(path: Path) -> Any:
+    """What is remembered in a file; nothing of one that is not there, or is damaged."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, RecursionError, ValueError):
-        return {}
-    return uses_of(content.get(FIELD)) if isinstance(content, Mapping) else {}
+        return None
+    return content.get(FIELD) if isinstance(content, Mapping) else None
 
 
 def _is_count(value: Any) -> bool:

@@ -8,6 +8,7 @@ Laws
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections import defaultdict, deque
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from scrapy_adaptive.__main__ import main
 from scrapy_adaptive.rules.schema import RULES
 from scrapy_adaptive.rules.table import RuleTable
 from tests.crawling import Crawler
@@ -197,6 +199,26 @@ def test_a_window_that_is_known_is_never_met(crawl: Crawler) -> None:
     assert windows.refused == 0
     assert len(done.urls) == len(urls)
     assert done.stats["adaptive/rules/sent"] == 17
+
+
+def test_what_is_left_of_a_quota_is_told_from_the_jobdir(
+    crawl: Crawler, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a table the hits of each account are in the job's state."""
+    rules = [
+        {"name": "hour", "uri": "/api/*", "identity": "account=*", "max_hits": 15, "window": "1h"}
+    ]
+    jobdir = tmp_path / "job"
+    settings = SETTINGS | {"ADAPTIVE_RULES": rules, "JOBDIR": str(jobdir)}
+    with Origin(Windows(100, 60.0)) as site:
+        urls = requests(site, {"alice": 12, "bob": 5})
+        crawl(UrlsSpider, settings, arguments={"urls": urls})
+    told = [f"ADAPTIVE_RULES={json.dumps(rules)}", f"JOBDIR={jobdir}"]
+    told.append('ADAPTIVE_IDENTITY={"account": "meta:account"}')
+    assert main(["rules", "show", *(word for each in told for word in ("-s", each))]) == 0
+    said = capsys.readouterr().out
+    assert "account=alice: 3 left of 15" in said
+    assert "account=bob: 10 left of 15" in said
 
 
 def test_an_identity_set_behind_the_queue_is_seen_at_the_gate(crawl: Crawler) -> None:
