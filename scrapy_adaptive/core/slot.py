@@ -581,41 +581,59 @@ class Slot:
             self.refused_count += 1
             self._failures.on_answered()
             self._failed_epoch = False
-        suspects = self.suspects
-        noise = self.ceiling.noise_ratio
+        excuse = self._excuse(permit, answer, now, chance)
+        return excuse or self._count(permit, answer, now, chance)
+
+    def _excuse(
+        self, permit: Permit, answer: Answer, now: float, chance: float
+    ) -> tuple[Event, str] | None:
+        """What a refusal says where the pace is not to blame; None where it may be."""
+        suspects, noise = self.suspects, self.ceiling.noise_ratio
         if suspects.is_broken(answer.page, probe=permit.probe, recheck=permit.recheck, noise=noise):
             self._excused |= self.phase is Phase.CLOSED
             self._pardon(answer.page, now)
             self._pause(now, self._backoff.first(rate=NEVER, told=answer.told), chance, answer)
             return Event.BROKEN, "this page is refused whatever the pace"
-        what = answer.outcome.value
         if self.phase is Phase.CLOSED and self._is_first_visit(answer):
             suspects.on_refused(answer.page)
             self._recheck_at = now + BREATH
             return Event.LATE, "this site refuses the first visit of each page"
+        return None
+
+    def _count(
+        self, permit: Permit, answer: Answer, now: float, chance: float
+    ) -> tuple[Event, str]:
+        """A refusal that counts: the test request's, a late one, or the first of an epoch."""
+        what, phase = answer.outcome.value, self.phase
         if permit.probe and not self._excused:
             wait = self._after_probe(answer)
             event, why = Event.PROBE_REFUSED, f"probe {what}"
-        elif permit.sent_at < self._epoch_at or not (permit.probe or self.phase is Phase.CLOSED):
+        elif permit.sent_at < self._epoch_at or not (permit.probe or phase is Phase.CLOSED):
             wait = max(BREATH, answer.told or 0.0)
-            if self.phase is Phase.CLOSED:
+            if phase is Phase.CLOSED:
                 self._excused = True
                 self._pause(now, wait, chance, answer)
                 return Event.LATE, f"{what}, sent before a pause that is over"
             self._backoff.lengthen(wait)
             event, why = Event.LATE, f"{what}, sent before the pause began"
         else:
-            rate = self._begin_epoch(now, permit)
-            self._failed_epoch = failed
-            debt = self.ceiling.debt(now)
-            wait = self._backoff.first(rate=self.rate, told=answer.told, debt=debt, failed=failed)
-            cut = f", {self.rate:.3g}/s from here" if self.rate < rate else ""
-            event, why = Event.TRIPPED, f"{what} at {rate:.3g}/s{cut}"
-        suspects.on_refused(answer.page)
+            wait, cut = self._trip(permit, answer, now)
+            event, why = Event.TRIPPED, f"{what} at {cut}"
+        self.suspects.on_refused(answer.page)
         if event is not Event.PROBE_REFUSED or self._backoff.tries:  # else it may be chance
             self.ceiling.on_refused()
         self._pause(now, wait, chance, answer)
         return event, why
+
+    def _trip(self, permit: Permit, answer: Answer, now: float) -> tuple[float, str]:
+        """An epoch begins: seconds of its first silence, and at which rate it began."""
+        rate, failed = self._begin_epoch(now, permit), answer.outcome is Outcome.FAILED
+        self._failed_epoch = failed
+        debt = self.ceiling.debt(now)
+        wait = self._backoff.first(rate=self.rate, told=answer.told, debt=debt, failed=failed)
+        return wait, f"{rate:.3g}/s" + (
+            f", {self.rate:.3g}/s from here" if self.rate < rate else ""
+        )
 
     def _is_first_visit(self, answer: Answer) -> bool:
         """Whether it is refused for that alone."""
