@@ -100,18 +100,18 @@ CASES = (
     Case("bucket:10/5", SHORT, goodput=0.965, refused=0.004),
     Case("bucket:1/5", LONG, goodput=0.97, refused=0.005),
     Case("bucket:1/100", SHORT, goodput=1.0, refused=0.025),
-    Case("bucket:0.2/20", SHORT, goodput=1.0, refused=0.08),
-    Case("window:60/60", LONG, goodput=0.88, refused=0.007),
+    Case("bucket:0.2/20", SHORT, goodput=1.0, refused=0.06),
+    Case("window:60/60", LONG, goodput=0.93, refused=0.006),
     Case("window:60/60,first-hit", LONG, goodput=0.93, refused=0.0055),
     Case("window:60/60,retry-after", LONG, goodput=0.97, refused=0.006),
-    Case("window:600/10", SHORT, goodput=0.90, refused=0.003),
+    Case("window:600/10", SHORT, goodput=0.95, refused=0.003),
     Case("cap:4/0.25", SHORT, goodput=0.93, refused=0.004),
     Case("cap:4/0.25", SHORT, goodput=0.78, refused=0.004, network="jittered"),
     Case("queue:4/0.25,random", SHORT, goodput=0.95, refused=0.0, auto=True),
     Case("ban:1/5/60,restarted", LONG, goodput=0.80, refused=0.005),
     Case("bucket:10/5,step=0.3@300", SHORT, goodput=0.96, refused=0.006),
-    Case("bucket:2/5,noise=0.005", LONG, goodput=0.88, refused=0.012),
-    Case("bucket:2/5,dead=200", LONG / 2, goodput=0.96, refused=0.025),
+    Case("bucket:2/5,noise=0.005", LONG, goodput=0.95, refused=0.011),
+    Case("bucket:2/5,dead=200", LONG / 2, goodput=0.96, refused=0.02),
 )
 
 
