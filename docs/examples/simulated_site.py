@@ -4,7 +4,7 @@ from scrapy_adaptive.simulate import ACCEPTED, REFUSED, Page, Reply, simulate
 
 
 class OfficeHours:
-    """Serves ten pages a second at night, and two by day, from the eighth hour on."""
+    """Serves ten pages a second until the office opens, after two hours, and then two."""
 
     def __init__(self) -> None:
         self._next = 0.0
@@ -18,12 +18,12 @@ class OfficeHours:
 
     def capacity(self, now: float) -> float:
         """What a crawler that knows the site would be served, in pages a second."""
-        return 10.0 if now < 8 * 3600.0 else 2.0
+        return 10.0 if now < 2 * 3600.0 else 2.0
 
 
 if __name__ == "__main__":
     crawl = simulate(
-        OfficeHours(), seconds=12 * 3600.0, settings={"ADAPTIVE_TARGET_CONCURRENCY": "auto"}
+        OfficeHours(), seconds=3 * 3600.0, settings={"ADAPTIVE_TARGET_CONCURRENCY": "auto"}
     )
     print(f"served: {crawl.goodput:.1%} of the limit")
     print(f"refused: {crawl.refused:.2%} of all hits")
