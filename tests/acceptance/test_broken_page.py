@@ -118,4 +118,5 @@ def test_a_site_that_refuses_the_first_visit_of_each_page_is_fetched_whole(
     assert sorted(done.urls) == urls
     assert done.stats.get("retry/count", 0) == 0
     assert len(site.hits()) <= 2.2 * len(urls)
-    assert list(rude_hits(site.hits())) == []
+    # Pages leave a tenth of a second apart: a refusal may be read after the next one has left.
+    assert list(rude_hits(site.hits(), grace=0.1)) == []
