@@ -74,7 +74,7 @@ COLUMNS = (
 
 LEGEND = {
     "served": ("pages served", "Mean of a few seconds"),
-    "limit": ("pace limit of the crawl (dashed)", "The fastest the crawl allowed itself"),
+    "limit": ("pace limit (dashed)", "The fastest the crawl allowed itself"),
     "refused": ("refused (ticks at the bottom)", "When requests were turned down"),
     "pause": ("paused (hatched)", "Nothing was sent; the pointer tells who asked for it"),
 }
