@@ -10,7 +10,7 @@ Laws
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -22,7 +22,8 @@ from scrapy_adaptive.rules.reading import hashed, is_hash
 if TYPE_CHECKING:
     from scrapy import Request
 
-Identify = Callable[["Request"], Mapping[str, str]]
+Identify = Callable[["Request", Container[str]], Mapping[str, str]]
+"""Tells whom a request is sent as, of the identities that are wanted at least."""
 
 ALWAYS: Mapping[str, str] = {"agent": "header:User-Agent", "proxy": "proxy"}
 """Identities that need no setting."""
@@ -68,10 +69,14 @@ class Identities:
         """What a rule may name; None where only the callable knows."""
         self.secrets = frozenset(source for source, spec in specs.items() if is_secret(spec))
 
-    def of(self, request: Request) -> dict[str, str]:
-        """Whom this request is sent as, by source."""
-        found = {source: find(request) for source, find in self._finders.items()}
-        if self._call is not None:
+    def of(self, request: Request, wanted: Container[str] | None = None) -> dict[str, str]:
+        """Whom this request is sent as, by source: all, or at least those that are wanted."""
+        found = {
+            source: find(request)
+            for source, find in self._finders.items()
+            if wanted is None or source in wanted
+        }
+        if self._call is not None and (wanted is None or wanted):
             told = self._call(request) or {}
             found |= {str(source): str(value) for source, value in told.items() if value}
         return {source: value for source, value in found.items() if value}

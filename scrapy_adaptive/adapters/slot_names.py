@@ -17,12 +17,11 @@ from scrapy.utils.httpobj import urlparse_cached
 from .scrapy_internals import SLOT_META_KEY, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from scrapy import Request
 
     from scrapy_adaptive.core.governor import Governor
 
+    from .identities import Identify
     from .scrapy_internals import Engine
     from .setting_types import SlotRule
 
@@ -42,7 +41,7 @@ class SlotNames:
         governor: Governor,
         engine: Engine,
         rule: SlotRule | None,
-        identify: Callable[[Request], Mapping[str, str]],
+        identify: Identify,
     ) -> None:
         self._governor = governor
         self._identify = identify
@@ -74,8 +73,9 @@ class SlotNames:
         known = self._governor.known
         if known is None:
             return key
-        url = urlparse_cached(request)
-        return known.leaf_key(key, url.hostname or "", kind_of(request), self._identify(request))
+        host = urlparse_cached(request).hostname or ""
+        identities = self._identify(request, known.book.sources)
+        return known.leaf_key(key, host, kind_of(request), identities)
 
     def host_elsewhere(self, request: Request, key: str) -> str | None:
         """The request's host, where somebody has chosen another slot for it."""

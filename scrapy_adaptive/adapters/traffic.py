@@ -34,13 +34,14 @@ from .slot_names import SlotNames
 from .timers import Timers
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable, Iterable, Mapping
+    from collections.abc import Container, Hashable, Iterable
 
     from scrapy import Request
     from scrapy.http import Response
 
     from scrapy_adaptive.core.types import Hold, Permit
 
+    from .identities import Identify
     from .queues.waiting_room import Reservation
     from .refusal_rules import RefusalRules
     from .reporting import Reporting
@@ -87,7 +88,7 @@ class Traffic:
         *,
         page_of: Callable[[Request], Hashable],
         slot_rule: SlotRule | None = None,
-        identify: Callable[[Request], Mapping[str, str]] = lambda request: {},
+        identify: Identify = lambda request, wanted: {},
         most_hosts: int = 10_000,
         may_end_parked: bool = False,
         is_interactive: bool = False,

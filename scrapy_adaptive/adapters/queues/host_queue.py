@@ -271,6 +271,7 @@ class HostQueue:
         requests = self._hosts.get(host)
         if requests is None:
             requests = self._add(host)
+            requests.naming = self._routing.naming
         try:
             is_topmost = push(requests, request)
         except ValueError:
@@ -337,7 +338,7 @@ class HostQueue:
         for _ in range(MOST_LOOKS):
             back_count = requests.back_count
             request = requests.pop(wanted, routing.is_suspect)
-            if request is None or routing.class_key(request, requests.host) == requests.host:
+            if request is None or routing.class_key(request, requests) == requests.host:
                 return request
             was_back = requests.back_count < back_count
             self._push(request, HostRequests.push_back if was_back else HostRequests.push)

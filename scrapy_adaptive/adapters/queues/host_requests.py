@@ -53,6 +53,7 @@ class HostRequests:
         "_queued_top",
         "_saved_marks",
         "host",
+        "naming",
     )
 
     def __init__(
@@ -63,6 +64,8 @@ class HostRequests:
         priorities: Iterable[int] = (),
     ) -> None:
         self.host = host
+        self.naming = 0
+        """The naming of the first that was queued in this crawl; 0 for some that are stored."""
         self._make = make
         self._saved_marks = saved_marks
         self._priorities: Sequence[int] = ()

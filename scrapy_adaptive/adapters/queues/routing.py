@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from scrapy_adaptive.adapters.traffic import Traffic
 
     from .host_queue import HostQueue
+    from .host_requests import HostRequests
 
 OPT_OUT_META_KEY = "adaptive_dont_throttle"
 
@@ -124,17 +125,24 @@ class Routing:
         key = names.leaf(names.under(key, request), request)
         return key + STALE if copy is Copy.STALE else key
 
-    def class_key(self, request: Request, queue_key: str) -> str:
+    @property
+    def naming(self) -> int:
+        """Counts the changes of rules after which a request's key may be another; at least 1."""
+        known = self._governor.known
+        return 1 if known is None else 1 + known.naming
+
+    def class_key(self, request: Request, requests: HostRequests) -> str:
         """The key under which a request belongs that was queued before its class was split off, or
         before a rule was changed."""
-        kinds, names = self._governor.kinds, self._traffic.names
+        queue_key, kinds = requests.host, self._governor.kinds
+        if requests.naming == self.naming and not kinds:
+            return queue_key
+        names = self._traffic.names
         if self._governor.known is not None:
             if queue_key in self.unpaced or queue_key.endswith(STALE):
                 return queue_key
             host = self._governor.host_of(self._governor.slot_key(queue_key))
             return names.leaf(names.under(host, request), request)
-        if not kinds or queue_key not in kinds:
-            return queue_key
         return names.under(queue_key, request)
 
     def on_queue(self, queue_key: str) -> None:

@@ -70,6 +70,8 @@ class Book:
         self.ties: list[Tie] = []
         self._hosts: dict[str, dict[str, _Leaf]] = {}
         self._matches: dict[tuple[str, str, tuple[tuple[str, str], ...]], tuple[Rule, ...]] = {}
+        self.sources: set[str] = set()
+        """Identities that some rule names: of others nothing needs to be known."""
         self._told_apart: set[str] = set()
         """Sources of which some rule wants another value than any: a million users of whom none has
         a rule of his own match the same."""
@@ -80,8 +82,10 @@ class Book:
                 self.ties.append(Tie(seen[scope], rule))
                 continue
             seen[scope] = self.rules[rule.id] = rule
-            if rule.identity is not None and rule.identity.pattern != ANY:
-                self._told_apart.add(rule.identity.source)
+            if rule.identity is not None:
+                self.sources.add(rule.identity.source)
+                if rule.identity.pattern != ANY:
+                    self._told_apart.add(rule.identity.source)
             by_uri = self._hosts.setdefault(rule.host, {})
             by_uri.setdefault(rule.uri, _Leaf()).add(rule)
 
@@ -102,7 +106,7 @@ class Book:
         Args:
             host: of the request's URL, in lower case.
             kind: its class: the path, normalised.
-            identities: whom it is sent as, by source.
+            identities: whom it is sent as, by source; those in `sources`, at least.
         """
         told_apart = self._told_apart
         values = [

@@ -67,6 +67,8 @@ class KnownLimits:
         any more; infinity where they say nothing of the rate."""
         self.places: dict[str, int] = {}
         """Slot to the most requests in flight that rules let one of its leaves have."""
+        self.naming = 0
+        """Counts the changes after which a request's leaf may have another key."""
         self.uses = Uses()
         self.tokens: Tokens | None = None
         """Of quotas that are counted in a table; None where each process counts for itself."""
@@ -130,6 +132,7 @@ class KnownLimits:
         if leaf.is_paced:
             key, rule = min(leaf.meters, key=_pace_of)
             rates[key] = rule.pace
+            self.naming += slot not in self.expected
             self.expected[slot] = sum(rates.values())
 
     # Questions
@@ -250,6 +253,7 @@ class KnownLimits:
     def on_book(self, book: Book) -> None:
         """Other rules hold from here."""
         self.book = book
+        self.naming += 1
         self._leaves.clear()
         self._rates.clear()
         self._held.clear()

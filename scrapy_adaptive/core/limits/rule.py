@@ -13,9 +13,9 @@ Durations are seconds; instants of expiry are seconds since the epoch, by the wa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scrapy_adaptive.core.diagnosis.page_classes import normalised
 
@@ -63,6 +63,11 @@ class Identity(NamedTuple):
         return f"{self.source}={self.pattern}"
 
 
+def _follows() -> Any:
+    """A field that follows from the others: asked for at each request, computed once."""
+    return field(init=False, repr=False, compare=False)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One known limit.
@@ -101,7 +106,40 @@ class Rule:
     expires_at: float = math.inf
     note: str = ""
 
+    limits: bool = _follows()
+    """Whether it limits anything; else it exempts."""
+    is_quota: bool = _follows()
+    """Whether its window has to outlive the process."""
+    spacing: float = _follows()
+    """Seconds for which each hit counts in the bucket that spreads them; 0 for no bucket."""
+    pace: float = _follows()
+    """Hits a second that it allows in the long run, quotas aside; infinity for no limit."""
+    allowed_rate: float = _follows()
+    """Hits a second that it allows in the long run."""
+    is_pace: bool = _follows()
+    """Whether it says how fast requests may go, in place of DOWNLOAD_DELAY."""
+
     def __post_init__(self) -> None:
+        self._check()
+        is_quota = self.window >= QUOTA
+        spread = self.max_hits and (not is_quota or self.burst)
+        spacing = max(self.window / self.max_hits if spread else 0.0, 1.0 / self.rate)
+        seconds = max(spacing, self.interval)
+        pace = 1.0 / seconds if seconds else math.inf
+        allowed = min(pace, self.max_hits / self.window if self.max_hits else math.inf)
+        limits = bool(self.interval or self.max_hits or self.concurrency or self.paused)
+        facts = {
+            "limits": limits or self.rate < math.inf,
+            "is_quota": is_quota,
+            "spacing": spacing,
+            "pace": pace,
+            "allowed_rate": allowed,
+            "is_pace": allowed < math.inf and not self.dry_run,
+        }
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
+
+    def _check(self) -> None:
         _check_scope(self)
         allowed: dict[str, tuple[bool, str]] = {
             "interval": (0 <= self.interval <= LONGEST, "seconds, more than 0, up to a year"),
@@ -112,48 +150,14 @@ class Rule:
             "concurrency": (0 <= self.concurrency <= MOST, "a whole number, 1 to 1,000,000,000"),
             "expires_at": (not math.isnan(self.expires_at), "seconds since the epoch"),
         }
-        for field, (holds, words) in allowed.items():
+        for name, (holds, words) in allowed.items():
             if not holds:
-                raise RuleError(field, getattr(self, field), words)
+                raise RuleError(name, getattr(self, name), words)
         if bool(self.max_hits) != bool(self.window):
-            field = "window" if self.max_hits else "max_hits"
-            raise RuleError(field, None, "a value: max_hits and window go together")
+            name = "window" if self.max_hits else "max_hits"
+            raise RuleError(name, None, "a value: max_hits and window go together")
         if self.burst and not (self.max_hits or self.rate < math.inf):
             raise RuleError("burst", self.burst, "no value without a rate, or max_hits in a window")
-
-    @property
-    def limits(self) -> bool:
-        """Whether it limits anything; else it exempts."""
-        return bool(self.interval or self.max_hits or self.concurrency or self.paused) or (
-            self.rate < math.inf
-        )
-
-    @property
-    def is_quota(self) -> bool:
-        """Whether its window has to outlive the process."""
-        return self.window >= QUOTA
-
-    @property
-    def spacing(self) -> float:
-        """Seconds for which each hit counts in the bucket that spreads them; 0 for no bucket."""
-        spread = self.max_hits and (not self.is_quota or self.burst)
-        return max(self.window / self.max_hits if spread else 0.0, 1.0 / self.rate)
-
-    @property
-    def pace(self) -> float:
-        """Hits a second that it allows in the long run, quotas aside; infinity for no limit."""
-        seconds = max(self.spacing, self.interval)
-        return 1.0 / seconds if seconds else math.inf
-
-    @property
-    def allowed_rate(self) -> float:
-        """Hits a second that it allows in the long run."""
-        return min(self.pace, self.max_hits / self.window if self.max_hits else math.inf)
-
-    @property
-    def is_pace(self) -> bool:
-        """Whether it says how fast requests may go, in place of DOWNLOAD_DELAY."""
-        return self.allowed_rate < math.inf and not self.dry_run
 
     @property
     def lasting_id(self) -> str:
