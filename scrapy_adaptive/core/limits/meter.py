@@ -61,7 +61,7 @@ class Meter:
         spacing = rule.spacing
         if not spacing:
             return -NEVER
-        over = self.debt + 1.0 - (rule.burst or burst) - SLACK
+        over = self.debt + 1.0 - (rule.burst or burst + rule.leeway) - SLACK
         return self.debt_at + over * spacing if over > 0.0 else -NEVER
 
     def window_at(self, rule: Rule, now: float, promised: int = 0) -> float:
@@ -80,7 +80,7 @@ class Meter:
 
     def room(self, rule: Rule, burst: float, now: float) -> float:
         """Hits that the bucket lets leave at once."""
-        return (rule.burst or burst) + SLACK - self._debt(rule.spacing, now)
+        return (rule.burst or burst + rule.leeway) + SLACK - self._debt(rule.spacing, now)
 
     def take(self, rule: Rule, now: float) -> None:
         """One hit leaves; `ready_at` must have said that it may."""

@@ -32,6 +32,11 @@ QUOTA = 60.0
 has to outlive the process; a shorter one is spread evenly, as the limiters of servers want it."""
 
 
+LEEWAY = 0.5
+"""Of a hit: a window's hits are spread so that one which left late, for want of an exact timer, is
+made up for by the next. Two never leave at once by it, and the window's own count holds as well."""
+
+
 class RuleError(ValueError):
     """A field of a rule is not allowed.
 
@@ -112,6 +117,8 @@ class Rule:
     """Whether its window has to outlive the process."""
     spacing: float = _follows()
     """Seconds for which each hit counts in the bucket that spreads them; 0 for no bucket."""
+    leeway: float = _follows()
+    """Hits that the bucket lets leave too early, where the rule says nothing of a burst."""
     pace: float = _follows()
     """Hits a second that it allows in the long run, quotas aside; infinity for no limit."""
     allowed_rate: float = _follows()
@@ -123,7 +130,8 @@ class Rule:
         self._check()
         is_quota = self.window >= QUOTA
         spread = self.max_hits and (not is_quota or self.burst)
-        spacing = max(self.window / self.max_hits if spread else 0.0, 1.0 / self.rate)
+        of_window, of_rate = self.window / self.max_hits if spread else 0.0, 1.0 / self.rate
+        spacing = max(of_window, of_rate)
         seconds = max(spacing, self.interval)
         pace = 1.0 / seconds if seconds else math.inf
         allowed = min(pace, self.max_hits / self.window if self.max_hits else math.inf)
@@ -132,6 +140,7 @@ class Rule:
             "limits": limits or self.rate < math.inf,
             "is_quota": is_quota,
             "spacing": spacing,
+            "leeway": LEEWAY if spread and (1.0 - LEEWAY) * of_window >= of_rate else 0.0,
             "pace": pace,
             "allowed_rate": allowed,
             "is_pace": allowed < math.inf and not self.dry_run,
