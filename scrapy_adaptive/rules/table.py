@@ -24,6 +24,7 @@ from scrapy_adaptive.core.limits.uses import Use
 
 from .quotas import QuotaTable
 from .reading import pausing, read_rule
+from .rows import read_rows
 from .schema import RULES, USES, DatabaseError, engine_for, metadata, told
 
 COLUMNS: Mapping[str, str] = {
@@ -73,8 +74,10 @@ class RuleTable:
         self.quotas = QuotaTable(self.engine)
         self._sources = sources
         self._secrets = secrets
-        self._rows: list[tuple[Any, ...]] | None = None
+        self._rows: dict[str, tuple[Any, ...]] | None = None
+        """As they were read last; None before that."""
         self._good: dict[str, Rule] = {}
+        self._bad: set[str] = set()
 
     @property
     def address(self) -> str:
@@ -101,23 +104,26 @@ class RuleTable:
         file = self.engine.url.database if self.engine.dialect.name == "sqlite" else None
         if file and not file.startswith("file:") and not Path(file).exists():
             raise DatabaseError(f"{self.address}: there is no such file")  # SQLite would make one
-        columns = sa.select(RULES).order_by(RULES.c.id)
         try:
             with self.engine.connect() as connection:
-                rows = [tuple(row) for row in connection.execute(columns)]
+                rows = read_rows(connection)
         except (SQLAlchemyError, OSError, ValueError, TypeError) as error:
             raise DatabaseError(f"{self.address}: {told(error)}") from None
         if rows == self._rows:
             return None
+        reading = self._checked(rows)
         self._rows = rows
-        return self._checked(rows)
+        return reading
 
-    def _checked(self, rows: Iterable[tuple[Any, ...]]) -> Reading:
+    def _checked(self, rows: Mapping[str, tuple[Any, ...]]) -> Reading:
         names = [COLUMNS.get(column.name, column.name) for column in RULES.columns][1:]
+        sound = {} if self._rows is None else self._rows
         good: dict[str, Rule] = {}
-        problems = []
-        for number, *values in rows:
-            key = str(number)
+        problems: list[Problem] = []
+        for key, values in rows.items():
+            if key not in self._bad and values == sound.get(key):
+                good[key] = self._good[key]
+                continue
             given = dict(zip(names, values, strict=True))
             try:
                 good[key] = read_rule(
@@ -130,7 +136,7 @@ class RuleTable:
                 problems.append(Problem(key, why, holds=rule is not None))
                 if rule is not None:
                     good[key] = rule
-        self._good = good
+        self._good, self._bad = good, {each.id for each in problems}
         return Reading(tuple(good.values()), tuple(problems))
 
     def _in_place_of(self, key: str, given: Mapping[str, Any]) -> tuple[Rule | None, str]:
