@@ -6,7 +6,8 @@ Laws
   of time, wherever it begins, touches the cells of one window and one more: their sum stays within
   the limit.
 * Whoever takes has locked what it counts: nobody else takes between the sum and the write.
-* The cell is told by the database's clock (of SQLite the machine's), for all alike.
+* The cell is told by the database's clock (of SQLite the machine's), for all alike. A process that
+  has seen it goes on from there: where it is set forward, no hit gets older by it.
 * A token is good until just before its cell ends, by the clock of whoever asked before he asked.
 
 **Departs**: one statement could not see a cell that another is just writing, so there is a lock.
@@ -36,6 +37,10 @@ MARGIN, MOST_MARGIN = 0.1, 1.0
 """Share of a cell, and seconds at most, that a token ends before its cell: a hit takes its time."""
 
 
+_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Goes on while the machine sleeps, where there is such a clock."""
+
+
 class Left(NamedTuple):
     """What is left of one quota."""
 
@@ -54,6 +59,8 @@ class QuotaTable:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
         self._is_sqlite = engine.dialect.name == "sqlite"
+        self._ahead = math.inf
+        """Seconds by which the database's clock was ahead of this machine's, at least."""
 
     def take(self, asks: Sequence[Ask]) -> list[Grant]:
         """Take what there is of what is asked for; instants are seconds from the call on.
@@ -131,7 +138,9 @@ class QuotaTable:
                         connection.execute(sa.text(lock), {"key": "\x1f".join(key)})
                     epoch = "SELECT extract(epoch FROM clock_timestamp())::double precision"
                     now = float(connection.execute(sa.text(epoch)).scalar_one())
-                yield connection, now
+                elapsed = time.clock_gettime(_CLOCK)
+                self._ahead = min(self._ahead, now - elapsed)
+                yield connection, elapsed + self._ahead
                 connection.commit()
         except SQLAlchemyError as error:
             url = self._engine.url.render_as_string(hide_password=True)

@@ -126,6 +126,19 @@ def test_a_cell_of_the_future_counts_too(table: RuleTable) -> None:
     assert table.quotas.take([Ask("1\x1eall", rule, 1)])[0].tokens == 0
 
 
+def test_a_clock_that_is_set_forward_frees_nothing(
+    table: RuleTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does one that is set back and forward again."""
+    rule = Rule(id="1", is_stored=True, max_hits=MOST, window=WINDOW)
+    now = time.time()
+    told = iter([now, now + 10 * WINDOW, now - 10 * WINDOW, now + 20 * WINDOW])
+    monkeypatch.setattr("scrapy_adaptive.rules.quotas.time.time", lambda: next(told))
+    assert table.quotas.take([Ask("1\x1eall", rule, MOST)])[0].tokens == MOST
+    for _ in range(3):
+        assert table.quotas.take([Ask("1\x1eall", rule, 1)])[0].tokens == 0
+
+
 def test_tokens_are_asked_for_before_the_last_is_spent() -> None:
     """And again only when an answer is there."""
     rule = Rule(id="1", is_stored=True, max_hits=1000, window=60.0)
