@@ -166,9 +166,10 @@ class Pace:
         Raises:
             ValueError: no token is there yet.
         """
-        delay, gap = self.delay, self._gap
-        is_paced = now <= self._bucket.ready_at(gap) + max(ON_TIME * delay, LAG)
+        delay = self.delay
         is_scattered = self._is_scattered(delay)
+        gap = self._gap if is_scattered else delay
+        is_paced = now <= self._bucket.ready_at(gap) + max(ON_TIME * delay, LAG)
         self._bucket.take(now, gap, 0.0 if is_scattered else chance)
         if is_scattered:
             self._scatter = max(0.0, 1.0 + self._limits.jitter * (2.0 * chance - 1.0))
