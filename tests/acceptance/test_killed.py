@@ -62,7 +62,7 @@ def test_a_crawl_that_is_killed_again_and_again_loses_nothing(
         running.until(partial(has_hits, server, least))
         time.sleep(chance.uniform(0.0, 0.3))
         running.kill()
-    done = crawl(SurvivingSpider, given, arguments=arguments, timeout=250)
+    done = crawl(SurvivingSpider, given, arguments=arguments, timeout=250 + PAGES / 10)
     hits = server.hits()
     pages = served(hits)
     kept, fed = kept_items(tmp_path / "items.db"), fed_items(tmp_path / "items.jl")
