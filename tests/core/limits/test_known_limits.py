@@ -163,3 +163,31 @@ def test_a_dry_run_holds_nobody_and_counts() -> None:
     assert known is not None
     use = known.uses.of(known.book.rules["1"])
     assert (use.sent, use.would_hold) == (3, 2)
+
+
+def departures(given: Rule, late: dict[int, float]) -> list[float]:
+    """When ten requests leave that are asked for as early as may be, some of them so much late."""
+    known, now, found = KnownLimits(Book([given])), 1000.0, []
+    of_all = known.leaf(known.leaf_key("a.org", "a.org", "/", {}))
+    for number in range(10):
+        hold = known.hold(of_all, now)
+        now = (now if hold is None else hold.until) + late.get(number, 0.0)
+        known.take(of_all, now)
+        found.append(now - 1000.0)
+    return found
+
+
+def test_a_windows_page_that_leaves_late_is_made_up_for_by_the_next() -> None:
+    """Ten a second: .1 s apart, but for half of that after one that was late; a rate's never."""
+    window = Rule(id="1", max_hits=100, window=10.0)
+    in_time = departures(window, {})
+    assert in_time == pytest.approx([0.0, 0.05, *(0.05 + 0.1 * n for n in range(1, 9))])
+    a_little_late = departures(window, {4: 0.03, 6: 0.02})
+    assert a_little_late[4] == pytest.approx(in_time[4] + 0.03)
+    assert a_little_late[5::2] == pytest.approx(in_time[5::2])
+    much_late = departures(window, {4: 0.5})
+    assert min(b - a for a, b in zip(much_late, much_late[1:], strict=False)) >= 0.05 - 1e-6
+    rate = Rule(id="1", rate=10.0)
+    assert departures(rate, {4: 0.03})[9] == pytest.approx(0.93)
+    both = Rule(id="1", rate=10.0, max_hits=100, window=10.0)
+    assert departures(both, {4: 0.03})[9] == pytest.approx(0.93)

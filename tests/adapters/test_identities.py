@@ -1,0 +1,32 @@
+"""Whom a request is sent as: what rules name is looked up, and nothing else."""
+
+from __future__ import annotations
+
+from scrapy import Request
+
+from scrapy_adaptive.adapters.identities import Identities
+from scrapy_adaptive.core.limits.book import Book
+from scrapy_adaptive.core.limits.rule import Identity, Rule
+from scrapy_adaptive.rules.reading import hashed
+
+SPECS = {"account": "meta:account", "key": "header:X-Key"}
+REQUEST = Request("http://a.org", headers={"X-Key": "k"}, meta={"account": "alice"})
+
+
+def test_all_are_told_or_those_that_are_wanted() -> None:
+    identities = Identities(SPECS, {}, own_agent="bot")
+    assert identities.of(REQUEST) == {"agent": "bot", "account": "alice", "key": hashed("k")}
+    assert identities.of(REQUEST, {"account", "proxy"}) == {"account": "alice"}
+    assert identities.of(REQUEST, ()) == {}
+
+
+def test_a_callable_is_asked_where_any_rule_names_an_identity() -> None:
+    """It alone knows what it tells."""
+    identities = Identities(lambda request: {"team": "a"}, {}, own_agent="bot")
+    assert identities.of(REQUEST, {"team"}) == {"team": "a"}
+    assert identities.of(REQUEST, ()) == {}
+
+
+def test_a_book_says_which_its_rules_name() -> None:
+    rules = [Rule(id="1", rate=1.0), Rule(id="2", rate=1.0, identity=Identity("key", "*"))]
+    assert Book(rules).sources == {"key"}
