@@ -269,4 +269,4 @@ class Crawl(Observer):
 
 
 TestCrawl = Crawl.TestCase
-TestCrawl.settings = settings(STEADY, max_examples=300, stateful_step_count=60)
+TestCrawl.settings = settings(STEADY, max_examples=200, stateful_step_count=60)

@@ -9,7 +9,7 @@ from .crawled import HOUR, crawled
 LONG = HOUR / 3.0
 """Seconds of a crawl: 12 000 pages of the fastest site, about a second of a test."""
 
-SEEDS = range(1, 5)
+SEEDS = (1, 2)
 
 SITES = ["window:100/10", "window:60/60", "log:300/60", "bucket:10/20"]
 
@@ -23,13 +23,13 @@ def test_nothing_is_refused_by_a_site_that_tells_what_remains(site: str) -> None
     assert readings.whole.goodput_ratio >= 0.98
 
 
-@pytest.mark.parametrize("lie", ["reset", "absurd"])
 @pytest.mark.parametrize("site", SITES)
-def test_resets_that_are_past_and_absurd_numbers_change_nothing(site: str, lie: str) -> None:
+def test_resets_that_are_past_and_absurd_numbers_change_nothing(site: str) -> None:
     """Page by page the crawl is that of a site that tells nothing."""
     _, bare, _ = crawled(site, 1, LONG)
-    _, lied_to, _ = crawled(f"{site},lying={lie}", 1, LONG)
-    assert (lied_to.accepted, lied_to.refused) == (bare.accepted, bare.refused)
+    for lie in ("reset", "absurd"):
+        _, lied_to, _ = crawled(f"{site},lying={lie}", 1, LONG)
+        assert (lied_to.accepted, lied_to.refused) == (bare.accepted, bare.refused), lie
 
 
 @pytest.mark.parametrize("site", SITES)
