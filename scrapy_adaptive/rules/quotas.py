@@ -37,8 +37,10 @@ MARGIN, MOST_MARGIN = 0.1, 1.0
 """Share of a cell, and seconds at most, that a token ends before its cell: a hit takes its time."""
 
 
-_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""Goes on while the machine sleeps, where there is such a clock."""
+def _elapsed() -> float:
+    """Seconds that go on while the machine sleeps, where there is such a clock."""
+    clock: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class Left(NamedTuple):
@@ -138,7 +140,7 @@ class QuotaTable:
                         connection.execute(sa.text(lock), {"key": "\x1f".join(key)})
                     epoch = "SELECT extract(epoch FROM clock_timestamp())::double precision"
                     now = float(connection.execute(sa.text(epoch)).scalar_one())
-                elapsed = time.clock_gettime(_CLOCK)
+                elapsed = _elapsed()
                 self._ahead = min(self._ahead, now - elapsed)
                 yield connection, elapsed + self._ahead
                 connection.commit()

@@ -132,7 +132,7 @@ class KnownLimits:
         if leaf.is_paced:
             key, rule = min(leaf.meters, key=_pace_of)
             rates[key] = rule.pace
-            self.naming += slot not in self.expected
+            self.naming += slot not in self.expected and self._delay_of(slot) > 0.0
             self.expected[slot] = sum(rates.values())
 
     # Questions
