@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from statistics import median
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 from scrapy import Request, signals
@@ -20,11 +20,10 @@ from docsite.hits import Hit
 from tests.acceptance.alongside import ROBOTS, assert_few_handed_back, in_turn, pages_of
 from tests.crawling import Crawler, Reactor
 from tests.servers.origin import Answer, Origin, Visit, robots_txt
-from tests.spiders import UrlsSpider
+from tests.spiders import LinksSpider, UrlsSpider
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler as ScrapyCrawler
-    from scrapy.http import Response
     from typing_extensions import Self
 
 GREAT = "127.1.2.1"
@@ -59,22 +58,19 @@ class Census:
         census = cls()
         assert crawler.stats is not None
         crawler.stats.set_value(MOST, census.most)
-        crawler.signals.connect(census.on_back, signals.request_scheduled)
+        for signal in (signals.request_scheduled, signals.request_left_downloader):
+            crawler.signals.connect(census.on_back, signal)
         return census
 
     def process_request(self, request: Request) -> None:
-        if urlsplit(request.url).path == ROBOTS:
+        if urlsplit(request.url).path == ROBOTS or request.url.startswith("data:"):
             return
         self._here[request] = host = urlsplit(request.url).hostname or ""
         under_way = Counter(each for other, each in self._here.items() if PAST not in other.meta)
         self.most[host] = max(self.most[host], under_way[host])
 
-    def process_response(self, request: Request, response: Response) -> Response:
-        self._here.pop(request, None)
-        return response
-
     def on_back(self, request: Request) -> None:
-        """It was handed back."""
+        """It was handed back, or its download has ended: from then on the next one may leave."""
         self._here.pop(request, None)
 
 
@@ -83,6 +79,12 @@ class PastRobots:
 
     def process_request(self, request: Request) -> None:
         request.meta[PAST] = True
+
+
+def page_of_links(urls: Iterable[str]) -> str:
+    """The URL of a page that links to all of these: they are queued at once, as start requests,
+    of which Scrapy takes one at a time, are not."""
+    return "data:text/html," + quote("".join(f'<a href="{url}">.</a>' for url in urls))
 
 
 def most_in_flight(hits: Iterable[Hit]) -> int:
@@ -105,14 +107,15 @@ def test_a_host_with_many_pages_ready_leaves_the_others_their_places(
     great = [f"{site.url}/{n}" for n in range(PAGES)]
     urls = great + in_turn(site, dict.fromkeys(OTHERS, FEW))
     running = crawl.start(
-        UrlsSpider,
+        LinksSpider,
         {
             **SETTINGS,
             "CONCURRENT_REQUESTS": places,
+            "URLLENGTH_LIMIT": 0,
             "DOWNLOADER_MIDDLEWARES": {Census: 1},
         },
         reactor=reactor,
-        arguments={"urls": urls},
+        arguments={"urls": [page_of_links(urls)]},
     )
     running.until(lambda: all(len(pages_of(site, host)) == FEW for host in OTHERS))
     running.interrupt()

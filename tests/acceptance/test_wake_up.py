@@ -73,6 +73,8 @@ class Promises:
 SETTINGS: dict[str, Any] = {
     "ADAPTIVE_START_DELAY": 0,
     "ADAPTIVE_TARGET_CONCURRENCY": 1,
+    # a busy crawler may read an answer after the next page was due, but not with one at a time
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
     "ADAPTIVE_GLOBAL_TRIP_SLOTS": 1000,
     "EXTENSIONS": {Promises: 1000},
     "STATS_DUMP": False,

@@ -13,7 +13,7 @@ Laws
 from __future__ import annotations
 
 import math
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -56,8 +56,9 @@ MISSES = 8
 """Times the number of routes: requests in a row that were to go to a slot and went to another,
 after which it is no route any more. Chance passes over one of n so often in 1 of 3,000 cases."""
 
-LEAD_WEIGHT = 0.125
-"""Weight of the latest request in the mean time from the queue to the gate, as in TCP's mean."""
+LEADS = 8
+"""Latest requests of which the quickest tells how long the way from the queue to the gate is: slow
+middlewares slow them all, a busy processor some."""
 
 
 class Routing:
@@ -101,8 +102,12 @@ class Routing:
         """Requests under way that the governor does not pace, by queue."""
         self.unpaced = {NOBODY}
         """Queues of requests that the governor does not pace."""
-        self.lead = 0.0
-        """Seconds that requests take from their queue to the gate, on average."""
+        self._leads: deque[float] = deque([0.0], maxlen=LEADS)
+
+    @property
+    def lead(self) -> float:
+        """Seconds that requests take from their queue to the gate, but for a busy processor."""
+        return min(self._leads)
 
     # What a queue asks
 
@@ -418,7 +423,7 @@ class Routing:
         """How long requests take from the queue to the gate; the first, which waits for
         robots.txt, aside."""
         if not self._governor.slot(key, reservation.at).is_new:
-            self.lead += LEAD_WEIGHT * (self._clock() - reservation.at - self.lead)
+            self._leads.append(self._clock() - reservation.at)
 
     def _learn(self, queue_key: str, promised: str, slot: str) -> None:
         routes = self._routes.get(queue_key)
