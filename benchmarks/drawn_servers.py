@@ -80,10 +80,16 @@ class Draw:
         """Yes or no."""
         return self.chance.random() < share
 
+    def services(self, least: float, most: float) -> tuple[str, Callable[[], Service]]:
+        """A service time: its name, and what makes it anew."""
+        name, mean = self.one(*SERVICES), self.log(least, most)
+        seed = self.chance.random()
+        return f"{name} {mean:.2f} s", lambda: service(name, mean, random.Random(seed))
+
     def service(self, least: float, most: float) -> tuple[str, Service]:
         """A service time, and its name."""
-        name, mean = self.one(*SERVICES), self.log(least, most)
-        return f"{name} {mean:.2f} s", service(name, mean, random.Random(self.chance.random()))
+        text, make = self.services(least, most)
+        return text, make()
 
 
 @dataclass(slots=True)
@@ -108,6 +114,8 @@ class Site:
     """Classes of pages."""
     paced: Callable[[], Server] | None = None
     """Makes the server anew, where jitter makes an even pace be refused."""
+    has_places: bool = False
+    """Whether it has places: then scattered service times make it be refused as well."""
     share: float = 1.0
     """What jitter leaves of the server's capacity."""
     own_rate: float = math.inf
@@ -136,8 +144,12 @@ class Site:
     def know(self, seed: str) -> None:
         """Let the oracle find out what it knows."""
         self.own_rate = self._own_rate(seed)
-        if self.paced is not None and self.network != "constant":
+        if self.paced is not None and (self.has_places or self.network != "constant"):
             self.share = self._jitter_share(self.paced, seed)
+        if self.has_places and self.service is not None:
+            # as many in flight as there are places: none is ever refused
+            took = self.service.mean
+            self.share = max(self.share, took / (took + 2.0 * self.one_way))
 
     def _own_rate(self, seed: str) -> float:
         delay, took = self.delay(f"{seed} oracle"), self.service
@@ -231,8 +243,11 @@ def draw_window(draw: Draw) -> Site:
 
 def draw_cap(draw: Draw) -> Site:
     places = draw.count(2, 16)
-    text, took = draw.service(0.05, 2.0)
-    return Site("cap", f"{places} at once, {text}", PlacesServer(places, took), service=took)
+    text, make = draw.services(0.05, 2.0)
+    text, took = f"{places} at once, {text}", make()
+    site = Site("cap", text, PlacesServer(places, took), service=took, has_places=True)
+    site.paced = lambda: PlacesServer(places, make())
+    return site
 
 
 def draw_queue(draw: Draw, workers: int = 0) -> Site:
@@ -257,9 +272,12 @@ def draw_nested(draw: Draw) -> Site:
     first = make()
     if draw.yes():
         places = draw.count(2, 16)
-        name, took = draw.service(0.05, 2.0)
+        name, anew = draw.services(0.05, 2.0)
+        text, took = f"{text}, {places} at once, {name}", anew()
         server = NestedServer([first, PlacesServer(places, took)])
-        return Site("nested", f"{text}, {places} at once, {name}", server, service=took)
+        site = Site("nested", text, server, service=took, has_places=True)
+        site.paced = lambda: NestedServer([make(), PlacesServer(places, anew())])
+        return site
     period = draw.log(10.0, 600.0)
     count = max(5, round(first.capacity(0.0) * period * draw.log(0.3, 0.9)))
     name, makes, _ = counted(draw, count, period, nested=True)

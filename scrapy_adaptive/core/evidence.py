@@ -11,5 +11,5 @@ from __future__ import annotations
 BLIND = 0.0001
 """Chance of calling a limiter that is blind one that is not: one in ten thousand."""
 
-LEAST_SHARE = 0.1
-"""No single epoch counts for more than this: five are needed."""
+LEAST_SHARE = 0.01
+"""No single epoch counts for more than this: three are needed."""

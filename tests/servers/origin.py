@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 
-from docsite.hits import Hit
+from docsite.hits import REFUSAL_CODES, Hit
 from tests.servers.wire import LOCALHOST, Site, silence_asked
 
 T = TypeVar("T")
@@ -207,13 +207,15 @@ class Origin(Site):
         start = time.time()
         path, host = request.path_qs, request.host
         self._in_flight[host] += 1
-        status, retry_after = 0, None
+        status, retry_after, end = 0, None, None
         try:
             answer = await self._answer(self._visit(path, host, request.headers))
             if answer.drop and request.transport is not None:
                 request.transport.write(answer.drop_after)
                 request.transport.abort()
                 return web.Response()
+            if answer.status in REFUSAL_CODES:
+                end = time.time()  # its client may have it before this process goes on
             try:
                 response = await answer.send(request)
             except ConnectionResetError:  # the client has gone
@@ -221,7 +223,7 @@ class Origin(Site):
             status, retry_after = answer.status, answer.headers.get("Retry-After")
             return response
         finally:
-            end = time.time()
+            end = end or time.time()
             self._in_flight[host] -= 1
             agent = request.headers.get("User-Agent", "")
             silence = silence_asked(retry_after, end)
