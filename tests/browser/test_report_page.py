@@ -28,19 +28,21 @@ HOSTILE = [
     "${window.hacked=1}",
 ]
 
-TIMED = """(filter) => {
+TIMED = """async (filter) => {
     const input = document.getElementById("filter");
     const times = [];
-    for (let turn = 0; turn < 15; turn++) {
+    for (let turn = 0; turn < 60; turn++) {
         input.value = turn % 2 ? "" : filter;
         const began = performance.now();
         input.dispatchEvent(new Event("input"));
         document.body.getBoundingClientRect();
         times.push(performance.now() - began);
+        await new Promise(resolve => setTimeout(resolve, 5));
     }
     return Math.min(...times);
 }"""
-"""Milliseconds that a filter takes, layout and all, where nothing else disturbs it."""
+"""Milliseconds that a filter takes, layout and all, where nothing else disturbs it: after a
+rest a busy machine gives it some of them in one piece."""
 
 
 def refuses(visit: Visit) -> Answer:
