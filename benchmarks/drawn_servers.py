@@ -1,6 +1,10 @@
 """Draws servers, networks and settings at random from a seed: no law was tuned on any of them.
 
 Each draw is named by its seed and its number, so that a row can be crawled again alone.
+
+The oracle knows the rule, the N and the network, but neither how late the next message will be nor
+how long the next page will take. Where these make an even pace be refused, it has the fastest one
+of which at most .2 % are; of a cap also what as many in flight as there are places bring.
 """
 
 from __future__ import annotations
@@ -375,11 +379,16 @@ def draw_half_percent(draw: Draw, number: int) -> Site:
     """Half a percent of refusals by chance on slow limits."""
     kind = ("bucket", "window", "cap")[number % 3]
     rate = draw.log(0.5, 10.0)
+    anew: Callable[[], Server] | None = None
     if kind == "cap":
-        places = draw.count(2, 16)
-        took = service(draw.one(*SERVICES), places / rate, random.Random(draw.chance.random()))
+        places, name = draw.count(2, 16), draw.one(*SERVICES)
+        took = service(name, places / rate, random.Random(seed := draw.chance.random()))
         inner: Server = PlacesServer(places, took)
         text, used = f"{places} at once, {took.mean:.2f} s", took
+
+        def anew() -> Server:
+            return PlacesServer(places, service(name, places / rate, random.Random(seed)))
+
     elif kind == "window":
         period = draw.log(1.0, 600.0)
         text, make, _ = counted(draw, max(5, round(rate * period)), period)
@@ -388,7 +397,9 @@ def draw_half_percent(draw: Draw, number: int) -> Site:
         burst = draw.count(1, 50)
         inner, text, used = BucketServer(constant(rate), burst), f"{rate:.2f}/s burst {burst}", None
     server = NoisyServer(inner, 0.005, random.Random(draw.chance.random()))
-    return Site(f".5% {kind}", text, server, service=used, noise=0.005, wait=0.0)
+    site = Site(f".5% {kind}", text, server, service=used, noise=0.005, wait=0.0)
+    site.paced, site.has_places = anew, kind == "cap"
+    return site
 
 
 def draw_first(draw: Draw, number: int) -> Site:

@@ -11,12 +11,13 @@ Laws
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from .breaker.backoff import BREATH, JITTER_RATIO, NO_BACKOFF, Backoff
 from .breaker.breaker import Phase, Signal
-from .breaker.failures import Failures
-from .breaker.pause import NEVER, Pause
+from .breaker.failures import UNHURT, UNTRIED, Failures
+from .breaker.pause import NEVER, NO_PAUSE, Pause
 from .ceiling.base import Ceiling
 from .diagnosis.broken_pages import NO_SUSPECTS, Suspects
 from .diagnosis.page_classes import Classes
@@ -122,7 +123,7 @@ class Slot:
         self.limits = limits
         self.ceiling = ceiling
         self.pace = Pace(limits, ceiling, now)
-        self.pause = Pause(limits.max_pause)
+        self.pause = NO_PAUSE
         self._drain = drain
         self.in_flight = 0
         self.reserved = 0
@@ -153,7 +154,7 @@ class Slot:
         self._backoff = NO_BACKOFF
         self._sent_count = 0
         self._sent_at = LONG_AGO
-        self._failures = Failures()
+        self._failures = UNTRIED
         self.slowness = Slowness(1.0 if limits.is_auto else NEVER)
         self.accepted_count = 0
         self.refused_count = 0
@@ -452,7 +453,7 @@ class Slot:
 
     def resume_pause(self, now: float, wait: float) -> None:
         """The site had asked an earlier run for a silence that is not over for `wait` seconds."""
-        self.pause.begin(now, wait, told=wait)
+        self._begin_pause(now, wait, told=wait)
         self._excused = True
 
     def park(self, now: float, wait: float) -> None:
@@ -463,7 +464,8 @@ class Slot:
     def on_begun(self, now: float) -> None:
         """What was kept of it was read: from here on it is used here."""
         self.pace.begin_here(self.ceiling)
-        self.pause.begin_here(now)
+        if self.pause is not NO_PAUSE:
+            self.pause.begin_here(now, self.limits.max_pause)
 
     def count_on(self, before: Slot, now: float) -> None:
         """This slot takes the place of that one, of which nothing is in use.
@@ -475,11 +477,12 @@ class Slot:
         self.refused_count = before.refused_count
         self.again_count = before.again_count
         self._sent_count = before._sent_count
-        self.pause.count_on(before.pause.seconds(now))
+        if before.pause is not NO_PAUSE:
+            self._own_pause().count_on(before.pause.seconds(now))
 
     def pause_for(self, now: float, wait: float) -> None:
         """Be silent for so long, which cuts nothing."""
-        self.pause.begin(now, wait)
+        self._begin_pause(now, wait)
         self._excused = True
 
     def tried(self, permit: Permit) -> bool:
@@ -542,6 +545,8 @@ class Slot:
 
     def _on_accepted(self, permit: Permit, answer: Answer, now: float) -> tuple[Event, str]:
         self.accepted_count += 1
+        if self._failures is UNTRIED:
+            self._failures = UNHURT
         self._failures.on_accepted()
         if self.suspects is not NO_SUSPECTS:
             known = self.suspects.refuses_first
@@ -647,6 +652,8 @@ class Slot:
             self.suspects = Suspects()
         if self._backoff is NO_BACKOFF:
             self._backoff = Backoff()
+        if self._failures in (UNTRIED, UNHURT):
+            self._failures = copy(self._failures)
 
     def _alone(self, permit: Permit, answer: Answer, now: float) -> str:
         """Why a failure slows nothing down; empty where it does."""
@@ -717,8 +724,17 @@ class Slot:
         self.pace.drain(now)
         return refused_rate
 
+    def _begin_pause(self, now: float, wait: float, *, told: float | None = None) -> None:
+        self._own_pause().begin(now, wait, told=told, most=self.limits.max_pause)
+
+    def _own_pause(self) -> Pause:
+        """Most slots are never paused: they share one."""
+        if self.pause is NO_PAUSE:
+            self.pause = Pause()
+        return self.pause
+
     def _pause(self, now: float, wait: float, chance: float, answer: Answer) -> None:
-        self.pause.begin(now, wait * (1.0 + JITTER_RATIO * chance), told=answer.told)
+        self._begin_pause(now, wait * (1.0 + JITTER_RATIO * chance), told=answer.told)
         self._recheck_at = None
         if self._probe is not None:
             self._probe.probe = False

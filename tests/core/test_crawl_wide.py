@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from scrapy_adaptive.core.breaker.pause import Pause
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.types import Hold, Reason
 from scrapy_adaptive.simulation.servers.base import Server
@@ -142,7 +143,8 @@ def test_a_parked_slot_is_parked_no_longer_than_its_site_asked_where_the_crawl_b
     """Its pause was a little longer than asked for; a shared limit takes that back."""
     virtual = Virtual(Limits(start_delay=1.0, max_pause=60.0))
     slot = virtual.slot("z")
-    slot.pause.begin(0.0, 110.0, told=100.0)
+    slot.pause = Pause()
+    slot.pause.begin(0.0, 110.0, told=100.0, most=60.0)
     slot.begin_anew(slot.ceiling, 1.0)
     assert virtual.hold("z") == Hold(100.0, Reason.PARKED)
     virtual.wait_until(100.0)

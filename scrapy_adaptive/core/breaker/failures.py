@@ -31,7 +31,11 @@ _IN_A_ROW = 2**FAILURES_IN_A_ROW - 1
 
 
 class Failures:
-    """The latest answers of one slot: failed or not."""
+    """The latest answers of one slot: failed or not.
+
+    Args:
+        is_serving: whether it ever served a request.
+    """
 
     __slots__ = ("_failed_tests", "_is_silent", "_recent", "is_gone", "is_serving")
 
@@ -41,9 +45,8 @@ class Failures:
     _is_silent: bool
     _failed_tests: int
 
-    def __init__(self) -> None:
-        self.is_serving = False
-        """Whether it ever served a request."""
+    def __init__(self, *, is_serving: bool = False) -> None:
+        self.is_serving = is_serving
         self.is_gone = False
         """Whether it failed every test of a pause, and has served nothing since."""
         self._recent = 0
@@ -97,3 +100,10 @@ class Failures:
         """The failures of late were the crawler's own line's."""
         self._recent = 0
         self.on_answered()
+
+
+UNTRIED = Failures()
+"""What a slot has of which nothing is known; it is shared, and nothing changes it."""
+
+UNHURT = Failures(is_serving=True)
+"""What a slot has that was served, and nothing else; it is shared, and nothing changes it."""

@@ -16,16 +16,11 @@ NEVER = float("inf")
 
 
 class Pause:
-    """Whether a slot is paused, and until when it is silent. Instants in monotonic seconds.
-
-    Args:
-        most: seconds; a pause that the site asks for is parked if it is longer.
-    """
+    """Whether a slot is paused, and until when it is silent. Instants in monotonic seconds."""
 
     __slots__ = (
         "_before",
         "_began_at",
-        "_most",
         "_parked_until",
         "_told_until",
         "last_refused_at",
@@ -39,21 +34,23 @@ class Pause:
     _parked_until: Instant
     _told_until: Instant
 
-    def __init__(self, most: float) -> None:
+    def __init__(self) -> None:
         self.phase = Phase.CLOSED
         self.until = 0.0
         """The end of the silence."""
         self.last_refused_at = LONG_AGO
         """The instant of the latest pain."""
-        self._most = most
         self._parked_until = LONG_AGO
         self._told_until = LONG_AGO
         """The instant up to which the site itself asked for silence."""
         self._began_at = 0.0
         self._before = 0.0
 
-    def begin(self, now: float, wait: float, *, told: float | None = None) -> None:
-        """Be silent for at least `wait` seconds, of which the site itself asked for `told`."""
+    def begin(
+        self, now: float, wait: float, *, told: float | None = None, most: float = NEVER
+    ) -> None:
+        """Be silent for at least `wait` seconds, of which the site itself asked for `told`; parked,
+        if these are more than `most`."""
         if self.phase is Phase.CLOSED:
             self._began_at = now
             self.until = now
@@ -61,14 +58,15 @@ class Pause:
         self.until = max(self.until, now + wait)
         if told is not None:
             self._told_until = max(self._told_until, now + told)
-        if told is not None and told > self._most:
+        if told is not None and told > most:
             self._parked_until = self.until
         self.signal(Signal.REFUSAL)
 
-    def begin_here(self, now: float) -> None:
-        """The pause was begun elsewhere: its time counts from here, and so does its length."""
+    def begin_here(self, now: float, most: float) -> None:
+        """The pause was begun elsewhere: its time counts from here, and so does its length, beyond
+        `most` seconds of which it is parked."""
         self._began_at = now
-        if self._parked_until <= now + self._most:
+        if self._parked_until <= now + most:
             self._parked_until = LONG_AGO
 
     def park(self) -> None:
@@ -105,3 +103,7 @@ class Pause:
     def seconds(self, now: float) -> float:
         """Seconds in which the breaker was not closed."""
         return self._before + (now - self._began_at if self.phase is not Phase.CLOSED else 0.0)
+
+
+NO_PAUSE = Pause()
+"""What a slot has that was never paused; it is shared, and nothing is told to it."""

@@ -17,9 +17,10 @@ from scrapy_adaptive.core.state.fields import Mark
 from scrapy_adaptive.core.types import Learned
 
 from .bracket import PRICE, is_closed, search, stage, step
-from .epoch import ISOLATED, SETTLING, SHORTEST, Congestion
+from .concurrency_cap import NO_CAP, Cap
+from .epoch import ISOLATED, NO_CONGESTION, SETTLING, SHORTEST, Congestion
 from .explanations import explain
-from .noise import Noise
+from .noise import NO_NOISE, Noise
 from .state import Bracket, State
 from .windows import MINUTE
 
@@ -53,7 +54,7 @@ class Hold(Ceiling):
         self.state = State(Bracket(start_rate))
         self._before = None
         """What was known before the last refusal: what a rollback goes back to."""
-        self._congestion = Congestion()
+        self._congestion = NO_CONGESTION
 
     # Questions
 
@@ -125,7 +126,7 @@ class Hold(Ceiling):
         bracket.rate = max(SLOWEST, learned.rate)
         bracket.lo = min(bracket.lo, bracket.rate)
         if learned.concurrency < math.inf:
-            self.state.cap.set(learned.concurrency)
+            self._own_cap().set(learned.concurrency)
         self.state.quiet = learned.silence
         if learned.refused_rate < math.inf:
             bracket.hi = max(bracket.rate, learned.refused_rate)
@@ -146,13 +147,14 @@ class Hold(Ceiling):
         A request that something else held back tells nothing of the rate.
         """
         state, bracket = self.state, self.state.bracket
+        if permit.level > 1 or state.cap is not NO_CAP:
+            self._own_cap().on_accepted(permit.level)
         state.history.on_served()
         state.served += 1
         state.series += 1
         state.since_rollback += 1
         bracket.served += 1
-        state.noise.served += 1
-        state.cap.on_accepted(permit.level)
+        state.noise.on_served()
         if latency is not None:
             weight = 1.0 / 8.0 if state.round_trip else 1.0
             state.round_trip += weight * (latency - state.round_trip)
@@ -169,6 +171,7 @@ class Hold(Ceiling):
     def on_congestion(self, now: float, permit: Permit, *, rate: float) -> None:
         """A congestion epoch begins; what it means is thought over when it ends."""
         state, bracket = self.state, self.state.bracket
+        self._own_cap()
         self._before = state.snapshot()
         seconds = now - bracket.stage_at
         if bracket.lo and not bracket.passed and seconds > MINUTE:
@@ -176,6 +179,13 @@ class Hold(Ceiling):
             bracket.lo = max(bracket.lo, min(bracket.rate, bracket.served / seconds))
         busy = state.history.seconds(now, 1.0 / rate)
         self._congestion = Congestion(now, rate, permit.level, bracket.passed, busy)
+
+    def _own_cap(self) -> Cap:
+        """What was served until two were in flight, or one was refused, was alone in flight."""
+        state = self.state
+        if state.cap is NO_CAP:
+            state.cap = Cap(levels=[0.0, float(state.served)])
+        return state.cap
 
     def on_refused(self) -> None:
         """One more refusal of the present epoch."""
@@ -218,7 +228,7 @@ class Hold(Ceiling):
         """The epochs of late were one class's: void the upper bound, and what else they taught."""
         self.on_rollback(now)
         state = self.state
-        state.noise, state.trial, state.quiet = Noise(), None, 0.0
+        state.noise, state.trial, state.quiet = NO_NOISE, None, 0.0
         bracket = state.bracket
         bracket.cuts, bracket.cost, bracket.outage = 0, PRICE, 0.0
         bracket.is_window = False
@@ -275,7 +285,7 @@ class Hold(Ceiling):
         """The faster rate is refused no more often: it is noise."""
         state, bracket = self.state, self.state.bracket
         if state.trial is not None:
-            state.noise.on_found(state.trial.hits, state.trial.pages)
+            state.noise = Noise.found(state.trial.hits, state.trial.pages)
         state.trial = state.fallback = None
         bracket.cuts = 0
         bracket.lift(1.0)

@@ -12,7 +12,7 @@ Laws
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scrapy_adaptive.core.evidence import BLIND, LEAST_SHARE
 from scrapy_adaptive.core.state.fields import Amount
@@ -48,6 +48,9 @@ class Cap:
     """Accepted requests that had as many in flight as the cap allows."""
     is_test: bool = False
     error_count: int = 0
+
+    def __copy__(self) -> Cap:
+        return replace(self, levels=list(self.levels), evidence=list(self.evidence))
 
     def share(self, level: int) -> float:
         """Share of the recent accepted requests that had at least `level` in flight."""
@@ -103,3 +106,8 @@ class Cap:
         elif not self.is_test and self.served >= self.gap:
             self.set(self.cap + 1)
             self.is_test = True
+
+
+NO_CAP = Cap()
+"""What a slot has of which no two requests were in flight, and none was refused; it is shared, and
+nothing is told to it."""

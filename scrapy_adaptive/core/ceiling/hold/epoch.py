@@ -91,6 +91,10 @@ class Congestion:
         )
 
 
+NO_CONGESTION = Congestion()
+"""What a ceiling has that was never refused; it is shared, and nothing is told to it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Epoch:
     """One congestion epoch, from the refusal to the recovery."""

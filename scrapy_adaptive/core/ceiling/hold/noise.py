@@ -57,6 +57,17 @@ class Noise:
         """Share of the requests that are refused whatever the rate; 0 while none is known."""
         return self.hits / self.pages
 
+    @classmethod
+    def found(cls, hits: int, pages: int) -> Noise:
+        """A trial has shown that so many of so many requests were refused by chance."""
+        counted = max(float(pages), hits / MOST)
+        return cls(float(hits), counted, min(MOST, (hits + math.sqrt(hits)) / counted))
+
+    def on_served(self) -> None:
+        """A request was served."""
+        if self.hits:
+            self.served += 1
+
     def on_refused(self, refusals: int = 1) -> bool:
         """So many were refused at once; returns whether noise explains it, with all that were at
         this rate."""
@@ -85,11 +96,9 @@ class Noise:
         """The rate changes: refusals are counted anew."""
         self.refused = self.served = 0
 
-    def on_found(self, hits: int, pages: int) -> None:
-        """A trial has shown that so many of so many requests were refused by chance."""
-        self.hits, self.pages = float(hits), max(float(pages), hits / MOST)
-        self.most = min(MOST, (hits + math.sqrt(hits)) / self.pages)
-        self.on_rate()
+
+NO_NOISE = Noise()
+"""What a slot has of which no noise is known; it is shared, and nothing changes it."""
 
 
 def excess(found: int, expected: float) -> float:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from scrapy_adaptive.core.state.fields import Amount, Instant, Rate, Seconds
 
 from .bracket import FAR, FIRST_CLIMB, PRICE
-from .concurrency_cap import Cap
+from .concurrency_cap import NO_CAP, Cap
 from .epoch import ISOLATED
 from .history import History
-from .noise import Noise, Trial
+from .noise import NO_NOISE, Noise, Trial
 
 
 @dataclass(slots=True)
@@ -79,8 +79,8 @@ class State:
 
     bracket: Bracket
     history: History = field(default_factory=History)
-    noise: Noise = field(default_factory=Noise)
-    cap: Cap = field(default_factory=Cap)
+    noise: Noise = field(default_factory=lambda: NO_NOISE)
+    cap: Cap = field(default_factory=lambda: NO_CAP)
     trial: Trial | None = None
     """The trial of a faster rate that is under way."""
     fallback: Bracket | None = None
@@ -102,13 +102,12 @@ class State:
 
     def snapshot(self) -> State:
         """A copy that shares nothing with it."""
-        cap = self.cap
         return replace(
             self,
             bracket=copy(self.bracket),
             history=copy(self.history),
             noise=copy(self.noise),
-            cap=replace(cap, levels=list(cap.levels), evidence=list(cap.evidence)),
+            cap=copy(self.cap),
             trial=copy(self.trial),
             fallback=copy(self.fallback),
         )

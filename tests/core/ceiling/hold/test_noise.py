@@ -13,9 +13,7 @@ from tests.core.virtual import STEADY
 
 def noise() -> Noise:
     """A trial has shown that 4 of 800 requests were refused by chance: one in 200."""
-    found = Noise()
-    found.on_found(4, 800)
-    return found
+    return Noise.found(4, 800)
 
 
 def trial(hits: int, pages: int, *, saved: float = 0.0, faster: float = 1.15) -> Trial:
