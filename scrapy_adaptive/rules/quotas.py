@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from scrapy_adaptive.clock import boot_time
 from scrapy_adaptive.core.limits.meter_table import SEPARATOR
 from scrapy_adaptive.core.limits.rule import Rule
 from scrapy_adaptive.core.limits.tokens import Ask, Grant
@@ -35,12 +36,6 @@ CELLS = 24
 
 MARGIN, MOST_MARGIN = 0.1, 1.0
 """Share of a cell, and seconds at most, that a token ends before its cell: a hit takes its time."""
-
-
-def _elapsed() -> float:
-    """Seconds that go on while the machine sleeps, where there is such a clock."""
-    clock: int | None = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class Left(NamedTuple):
@@ -140,7 +135,7 @@ class QuotaTable:
                         connection.execute(sa.text(lock), {"key": "\x1f".join(key)})
                     epoch = "SELECT extract(epoch FROM clock_timestamp())::double precision"
                     now = float(connection.execute(sa.text(epoch)).scalar_one())
-                elapsed = _elapsed()
+                elapsed = boot_time()
                 self._ahead = min(self._ahead, now - elapsed)
                 yield connection, elapsed + self._ahead
                 connection.commit()

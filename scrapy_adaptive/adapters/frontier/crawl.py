@@ -28,6 +28,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from scrapy_adaptive.adapters.scrapy_internals import abort_connections, watch_for_waking
+from scrapy_adaptive.clock import boot_time
 from scrapy_adaptive.frontier.protocol import UnavailableError
 from scrapy_adaptive.report import units
 
@@ -35,7 +36,7 @@ from . import states
 from .courier import Courier
 from .feeds import Feeds
 from .outbox import Outbox
-from .rights import Rights, boot_time, host_of
+from .rights import Rights, host_of
 from .seeds import seeds_of
 from .session import Owner, Release, Session
 from .tracking import Tracking

@@ -13,7 +13,6 @@ Laws
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,8 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import Deferred
+
+from scrapy_adaptive.clock import boot_time
 
 from .visits import part_of
 
@@ -34,14 +35,6 @@ if TYPE_CHECKING:
 
 class TakenBackError(IgnoreRequest):
     """This visit is another's now, or comes later: nothing of it is told to the spider."""
-
-
-def boot_time() -> float:
-    """Seconds that go on while the machine sleeps, where there is such a clock."""
-    return time.clock_gettime(_CLOCK)
-
-
-_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def host_of(request: Request) -> str:
