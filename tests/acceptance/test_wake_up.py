@@ -64,10 +64,10 @@ class Promises:
     def on_response(self, request: Request, response: Response) -> None:
         key = self._throttle.names.of(request)
         assert key is not None
-        now = self._throttle.clock()
+        wall, now = time.time(), self._throttle.clock()  # in this order it never seems early
         hold = self._throttle.governor.queue_hold(key, now)
         until = now if hold is None else hold.until  # its delay may be over when it is read
-        self.promised[f"{response.status} {request.url}"] = time.time() + until - now
+        self.promised[f"{response.status} {request.url}"] = wall + until - now
 
 
 SETTINGS: dict[str, Any] = {

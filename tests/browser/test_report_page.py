@@ -28,21 +28,27 @@ HOSTILE = [
     "${window.hacked=1}",
 ]
 
-TIMED = """async (filter) => {
+TIMED = """async ([filter, count]) => {
     const input = document.getElementById("filter");
     const times = [];
     for (let turn = 0; turn < 60; turn++) {
-        input.value = turn % 2 ? "" : filter;
         const began = performance.now();
-        input.dispatchEvent(new Event("input"));
-        document.body.getBoundingClientRect();
+        for (let each = 0; each < count; each++) {
+            input.value = (turn + each) % 2 ? "" : filter;
+            input.dispatchEvent(new Event("input"));
+            document.body.getBoundingClientRect();
+        }
         times.push(performance.now() - began);
         await new Promise(resolve => setTimeout(resolve, 5));
     }
     return Math.min(...times);
 }"""
-"""Milliseconds that a filter takes, layout and all, where nothing else disturbs it: after a
-rest a busy machine gives it some of them in one piece."""
+"""Milliseconds that so many filters in a row take, layout and all, where nothing else disturbs
+them: after a rest a busy machine gives them some in one piece."""
+
+SHARE = 3
+"""Filters of a hundred sites that take as long as one of ten thousand: a busy machine breaks what
+takes about as long into about as many pieces."""
 
 
 def refuses(visit: Visit) -> Answer:
@@ -127,14 +133,15 @@ def test_part_of_the_time_is_shown_by_buttons(opened: Opener, tmp_path: Path) ->
 def test_ten_thousand_sites_are_filtered_as_quickly_as_a_hundred(
     text: str, opened: Opener, tmp_path: Path
 ) -> None:
-    """At most three times as long; all, some or none of the sites are left."""
+    """All, some or none of the sites are left."""
     took = {}
-    for count in (100, 10_000):
+    for count, repeated in ((100, SHARE), (10_000, 1)):
         names = [f"site-{number}.example" for number in range(count)]
         page = opened(saved(crawl_of(sites(names)), tmp_path))
-        took[count] = page.tab.evaluate(TIMED, text)
+        took[count] = page.tab.evaluate(TIMED, [text, repeated])
         assert len(page.column("site")) <= 30
-    assert took[10_000] <= 3.0 * took[100], took
+    print(took)
+    assert took[10_000] <= took[100]
 
 
 @pytest.mark.parametrize("width", [400, 1280])
