@@ -102,12 +102,9 @@ class Routing:
         """Requests under way that the governor does not pace, by queue."""
         self.unpaced = {NOBODY}
         """Queues of requests that the governor does not pace."""
-        self._leads: deque[float] = deque([0.0], maxlen=LEADS)
-
-    @property
-    def lead(self) -> float:
+        self.lead = 0.0
         """Seconds that requests take from their queue to the gate, but for a busy processor."""
-        return min(self._leads)
+        self._leads: deque[float] = deque([0.0], maxlen=LEADS)
 
     # What a queue asks
 
@@ -424,6 +421,7 @@ class Routing:
         robots.txt, aside."""
         if not self._governor.slot(key, reservation.at).is_new:
             self._leads.append(self._clock() - reservation.at)
+            self.lead = min(self._leads)
 
     def _learn(self, queue_key: str, promised: str, slot: str) -> None:
         routes = self._routes.get(queue_key)
