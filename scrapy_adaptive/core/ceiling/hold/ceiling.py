@@ -189,10 +189,13 @@ class Hold(Ceiling):
 
     def on_refused(self) -> None:
         """One more refusal of the present epoch."""
+        if self._congestion is NO_CONGESTION:  # it is late, in a pause that another slot began
+            self._congestion = Congestion()
         self._congestion.refusals += 1
 
     def on_recovered(self, now: float, recovery: Recovery) -> None:
         """Ask what explains the refusal, and go on by that."""
+        self._own_cap()
         state, epoch = self.state, self._close(now, recovery)
         if recovery.tries or recovery.told:
             state.quiet = max(state.quiet, epoch.outage)

@@ -1,0 +1,34 @@
+"""What all tests of the core must leave as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from scrapy_adaptive.core.breaker.backoff import NO_BACKOFF
+from scrapy_adaptive.core.breaker.failures import UNHURT, UNTRIED
+from scrapy_adaptive.core.breaker.pause import NO_PAUSE
+from scrapy_adaptive.core.ceiling.hold.concurrency_cap import NO_CAP
+from scrapy_adaptive.core.ceiling.hold.epoch import NO_CONGESTION
+from scrapy_adaptive.core.ceiling.hold.noise import NO_NOISE
+
+SHARED = (NO_BACKOFF, NO_CAP, NO_CONGESTION, NO_NOISE, NO_PAUSE, UNHURT, UNTRIED)
+"""What slots share until they need one of their own."""
+
+
+def parts(thing: Any) -> dict[str, Any]:
+    """All that it holds."""
+    return {name: deepcopy(getattr(thing, name)) for name in type(thing).__slots__}
+
+
+BEFORE = [parts(each) for each in SHARED]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_shared_changes() -> Iterator[None]:
+    """A slot that told one of these something would have told it all other slots."""
+    yield
+    assert [parts(each) for each in SHARED] == BEFORE
