@@ -354,3 +354,14 @@ class TestFailures:
         assert again == [False, False, False]
         virtual.wait_out()
         assert virtual.refuse(virtual.send()).again
+
+
+def test_a_late_refusal_in_a_pause_that_another_slot_began_is_told_to_no_other() -> None:
+    """It is this slot's own, which never met congestion; the fixture looks at what slots share."""
+    virtual = Virtual(ceiling="hold")
+    permit = virtual.send()
+    virtual.slot().pause_for(virtual.now, 5.0)
+    virtual.refuse(permit)
+    virtual.wait_out()
+    virtual.accept(virtual.send())
+    assert virtual.hold("b") is None
