@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 HOSTS = [f"127.1.2.{n}" for n in range(1, 7)]
 
-PROMISED = "promised_at"
+PROMISED, UNHELD = "promised_at", "unheld"
 
 CLOCKS = 0.002
 """Seconds between reading one clock and the other."""
@@ -46,6 +46,9 @@ class Promises:
     def __init__(self, crawler: ScrapyCrawler) -> None:
         self._crawler = crawler
         self.promised: dict[str, float] = {}
+        self.unheld: list[float] = []
+        """Seconds from the send to the answer, where no wait was left when that was read."""
+        self._sent: dict[str, float] = {}
 
     @classmethod
     def from_crawler(cls, crawler: ScrapyCrawler) -> Self:
@@ -53,6 +56,8 @@ class Promises:
         promises = cls(crawler)
         assert crawler.stats is not None
         crawler.stats.set_value(PROMISED, promises.promised)
+        crawler.stats.set_value(UNHELD, promises.unheld)
+        crawler.signals.connect(promises.on_sent, signals.request_reached_downloader)
         crawler.signals.connect(promises.on_opened, signals.spider_opened)
         return promises
 
@@ -61,12 +66,17 @@ class Promises:
         self._throttle = AdaptiveThrottle.of(self._crawler).traffic
         self._crawler.signals.connect(self.on_response, signals.response_downloaded)
 
+    def on_sent(self, request: Request) -> None:
+        self._sent[request.url] = time.time()
+
     def on_response(self, request: Request, response: Response) -> None:
         key = self._throttle.names.of(request)
         assert key is not None
         wall, now = time.time(), self._throttle.clock()  # in this order it never seems early
         hold = self._throttle.governor.queue_hold(key, now)
-        until = now if hold is None else hold.until  # its delay may be over when it is read
+        if hold is None:
+            self.unheld.append(wall - self._sent[request.url])
+        until = now if hold is None else hold.until
         self.promised[f"{response.status} {request.url}"] = wall + until - now
 
 
@@ -92,6 +102,12 @@ def lateness(site: Origin, done: Crawl) -> list[float]:
     return late
 
 
+def assert_held(done: Crawl, delay: float) -> None:
+    """There was a wait after each answer, but where a busy crawler read it after that was over."""
+    print(f"{len(done.stats[UNHELD])} answers were read after their delay")
+    assert all(seconds >= delay - CLOCKS for seconds in done.stats[UNHELD])
+
+
 def assert_in_time(late: list[float]) -> None:
     typical = median(late)
     print(f"{len(late)} instants: {typical * 1000:.1f} ms late, most {max(late) * 1000:.1f} ms")
@@ -109,6 +125,7 @@ def test_a_host_is_served_when_its_delay_is_over(
     done = crawl(UrlsSpider, settings, reactor=reactor, arguments={"urls": urls})
     assert sorted(done.urls) == sorted(urls)
     assert_few_handed_back(done, len(urls))
+    assert_held(done, DELAY)
     assert_in_time(lateness(site, done))
 
 
@@ -136,4 +153,5 @@ def test_a_host_is_asked_again_when_its_retry_after_is_over(
     waits = [wait for host in HOSTS for wait in after_refusals(hits_at(site, host))]
     assert len(waits) == len(urls)
     assert min(waits) >= SILENCE
+    assert_held(done, settings["DOWNLOAD_DELAY"])
     assert_in_time(lateness(site, done))
