@@ -38,6 +38,9 @@ KILLS = int(os.environ.get("SOAK_KILLS", "1"))
 PAGES = int(os.environ.get("SOAK_PAGES", "250"))
 HOSTS = 6
 LEASE = 3.0
+
+ON_THE_WIRE = 0.2
+"""Seconds within which what had left has arrived; how much more was taken out is chance's."""
 LOST = "could not say for"
 
 if program() is None:
@@ -132,7 +135,8 @@ def test_an_outage_shorter_than_two_thirds_of_a_lease_costs_nothing(
     going_at = time.time()
     done = running.wait()
     during = [hit.start for hit in fleet.server.hits() if paused_at < hit.start < going_at]
-    assert len(during) > 5
+    print(f"{len(during)} pages, the last {max(during) - paused_at:.2f} s after it began")
+    assert max(during) > paused_at + ON_THE_WIRE
     assert LOST not in done.log
     assert fleet.missing() == set()
 
