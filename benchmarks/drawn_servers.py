@@ -441,9 +441,31 @@ def draw_queues(draw: Draw, number: int) -> Site:
 
 
 def draw_classes(draw: Draw, number: int) -> Site:
-    """Ten classes of pages of 1/s each."""
-    kinds = {f"/class{each}": BucketServer(constant(1.0), 2) for each in range(10)}
-    return Site("classes", "ten of 1/s", ClassesServer(kinds), kinds=10)
+    """Ten classes of pages of 1/s each, without and with a limit of the host's; classes with
+    limits that are drawn; and ten classes of a host with a limit that is blind to them."""
+    if number % 4 == 2:
+        kinds: dict[str, Gate] = {}
+        texts = []
+        for each in range(draw.count(2, 12)):
+            rate = draw.log(0.2, 5.0)
+            period = draw.log(1.0, 60.0)
+            count = max(2, round(rate * period))
+            kinds[f"/class{each}"], text = (
+                (BucketServer(constant(rate), draw.count(1, 10)), f"{rate:.2f}/s")
+                if draw.yes()
+                else (LogServer(constant(count), period), f"{count}/{period:.1f} s")
+            )
+            texts.append(text)
+        return Site("classes drawn", ", ".join(texts), ClassesServer(kinds), kinds=len(kinds))
+    rate, burst = draw.log(2.0, 20.0), draw.count(2, 50)
+    host = BucketServer(constant(rate), burst)
+    text = f"host {rate:.2f}/s burst {burst}"
+    if number % 4 == 3:
+        return Site("classes blind", text, host, kinds=10)
+    alike = ClassesServer({f"/class{each}": BucketServer(constant(1.0), 2) for each in range(10)})
+    if number % 4 == 0:
+        return Site("classes alike", "ten of 1/s", alike, kinds=10)
+    return Site("classes and host", f"ten of 1/s, {text}", NestedServer([host, alike]), kinds=10)
 
 
 def draw_troubled(draw: Draw, number: int) -> Site:

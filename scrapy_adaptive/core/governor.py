@@ -462,11 +462,17 @@ class Governor:
         counts, accepted = self.counts, answer.outcome is Outcome.ACCEPTED
         held = 0.0 if accepted else slot.pace.tokens(now)
         self._crawl_wide.on_ended(permit, answer if accepted else None, now, self._chance())
-        decision = slot.on_answer(permit, answer, now, self._chance())
-        if permit.host is not None:
-            self._tell_host(permit.host, answer, now)
-        elif answer.kind is not None:
-            decision = self._slots.on_kind(slot, answer, decision, now)
+        host = permit.host
+        if host is not None and self._slots.is_hosts(slot, permit, answer):
+            slot.on_lost(permit)
+            bare = answer._replace(quotas=())
+            decision = self._slots[host.key].on_answer(host, bare, now, self._chance())
+        else:
+            decision = slot.on_answer(permit, answer, now, self._chance())
+            if host is not None:
+                self._tell_host(host, answer, now)
+            elif answer.kind is not None:
+                decision = self._slots.on_kind(slot, answer, decision, now)
         counts.broken_pages += decision.event is Event.BROKEN
         if decision.event is Event.TRIPPED:
             counts.trips += 1
@@ -569,7 +575,8 @@ class Governor:
             self._slots[each.key].on_lost(each)
 
     def _tell_host(self, permit: Permit, answer: Answer, now: float) -> None:
-        """What a class's request means for its host: an acceptance is one, pain is no news."""
+        """What a class's request means for its host: an acceptance is one, the class's own pain is
+        no news."""
         slot = self._slots[permit.key]
         if answer.outcome is Outcome.ACCEPTED:
             slot.on_answer(permit, answer._replace(quotas=()), now, self._chance())

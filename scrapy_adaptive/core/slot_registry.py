@@ -23,7 +23,7 @@ from .forgotten import Forgotten, Silence, Silent
 from .slot import Slot
 from .slot_config import Limits
 from .slot_state import MOST_BYTES, MOST_OF_CLASS, STALE_AFTER, State, begin, checked, state_of
-from .types import Answer, Decision, Event, Learned
+from .types import Answer, Decision, Event, Learned, Outcome, Permit
 
 ROUNDING = 0.01
 """Seconds by which an instant may differ once it was written and read."""
@@ -189,6 +189,18 @@ class Slots:
             return
         if slot.is_new and not (slot.reserved or slot.robots_count):
             del self._slots[key]
+
+    def is_hosts(self, slot: Slot, permit: Permit, answer: Answer) -> bool:
+        """Whether it was the host's limit that refused a class's page: the class holds its pace,
+        and the host is asked for more than it is known to allow."""
+        mine = permit.host
+        if mine is None or answer.outcome is not Outcome.REFUSED:
+            return False
+        if permit.probe or mine.probe or not slot.is_news(permit):
+            return False
+        host = self._slots[mine.key]
+        holds = slot.ceiling.held_rate > 0.0 and not slot.tried(permit)
+        return holds and host.is_news(mine) and mine.paced and host.tried(mine)
 
     def on_kind(self, slot: Slot, answer: Answer, decision: Decision, now: float) -> Decision:
         """Count the class of this page; split it off if it alone is refused."""

@@ -33,6 +33,10 @@ WAITING = 100
 """Pages of a slot that wait in the crawler's queue: a refused page comes again after as many
 others."""
 
+PASSED_OVER = 10_000
+"""Fresh pages that are looked at for one slot: where every class has a slot of its own, none is
+the host's."""
+
 RETRIES = 2
 """Times that a broken page is fetched again, as RETRY_TIMES of Scrapy says."""
 
@@ -68,8 +72,8 @@ class Frontier:
 
     @property
     def slots(self) -> list[str]:
-        """The slots, who waited longest first."""
-        return list(self._waiting)
+        """The slots of which pages wait, who waited longest first."""
+        return [slot for slot, waiting in self._waiting.items() if waiting]
 
     def choose(self, slot: str, wanted: Wanted, is_suspect: Callable[[Page], bool]) -> Page:
         """The page that serves best just now: the first of those that fit, or of all."""
@@ -102,7 +106,9 @@ class Frontier:
         return self._waiting[slot]
 
     def _fill(self, waiting: deque[Page]) -> None:
-        while len(waiting) < WAITING:
+        for _ in range(PASSED_OVER):
+            if len(waiting) >= WAITING:
+                return
             page = next(self._fresh)
             joined = self._of(page)
             if len(joined) < WAITING:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from scrapy_adaptive.core.ceiling.hold.ceiling import Hold
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.types import (
     Answer,
@@ -107,6 +108,23 @@ def test_a_refusal_of_the_class_is_no_news_for_the_host() -> None:
     assert crawl.why_held("a") in (None, Reason.DELAY)
     assert (host.ceiling.rate, host.refused_count) == (rate, refusals)
     assert host.in_flight == 0
+
+
+def test_a_refusal_at_a_pace_that_the_class_holds_is_the_hosts_where_that_goes_faster() -> None:
+    """All classes may have slots: nobody else would ever meet the host's limit."""
+    crawl = recovered(split())
+    own, host = crawl.slot(SEARCH), crawl.slot("a")
+    assert isinstance(own.ceiling, Hold)
+    fetch(crawl, "/search")
+    own.ceiling.state.bracket.lo = own.ceiling.rate
+    for _ in range(20):
+        fetch(crawl, "/page")
+    before = (own.refused_count, host.refused_count)
+    decision = fetch(crawl, "/search", Outcome.REFUSED)
+    assert decision.event is Event.TRIPPED
+    assert (own.refused_count, host.refused_count) == (before[0], before[1] + 1)
+    assert crawl.why_held("a") is Reason.PAUSED
+    assert (own.in_flight, host.in_flight) == (0, 0)
 
 
 def test_an_acceptance_of_the_class_counts_for_both() -> None:

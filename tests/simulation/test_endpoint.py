@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
+
+from scrapy_adaptive.simulate import governor_of
+from scrapy_adaptive.simulation.crawl import Crawl
+from scrapy_adaptive.simulation.network import network
+from scrapy_adaptive.simulation.pages import pages
+from scrapy_adaptive.simulation.servers.combined import ClassesServer
+from scrapy_adaptive.simulation.servers.rates import constant
+from scrapy_adaptive.simulation.servers.token_bucket import BucketServer
 
 from .crawled import HOUR, crawled
 
@@ -24,3 +34,17 @@ def test_two_classes_under_one_limit_are_not_told_apart() -> None:
     assert readings.whole.goodput_ratio is not None
     assert readings.whole.goodput_ratio >= 0.99
     assert readings.whole.refused_ratio <= 0.003
+
+
+def test_ten_limited_classes_are_told_apart() -> None:
+    """70 % of what an oracle with a rate for each class gets, at 1 % refused."""
+    classes = ClassesServer({f"/class{n}": BucketServer(constant(1.0), 2) for n in range(10)})
+    governor = governor_of({"ADAPTIVE_TARGET_CONCURRENCY": "8"}, random.Random("classes").random)
+    fresh = pages({f"/class{n}": 1.0 for n in range(10)}, random.Random("pages"))
+    delay = network("constant", random.Random("network"))
+    line = Crawl(governor, classes, fresh, delay).run(HOUR)
+    served, refused = len(line.accepted), len(line.refused)
+    assert len(governor.kinds["site"]) == 10
+    assert served >= 0.7 * 10.0 * HOUR
+    assert refused <= 0.01 * (served + refused)
+    assert line.lost_count == 0

@@ -5,6 +5,9 @@ Laws
 * The class of a page is its path with names in place of numbers, dates and identifiers.
 * A limiter blind to the class refuses each class as often as it serves it. Each epoch weighs that
   against a limit of the refused class; below `BLIND` the limiter was not blind.
+* Where many classes have limits, each is refused as often as it is served, too. But a limit of a
+  class refuses a page that follows others of its class, and a blind one as often as served pages
+  do: each epoch weighs that as well.
 * Below `DOUBT` the host is given the benefit of the doubt: its lid is lifted, its cut taken back.
 * Nothing is counted before the first refusal, and nothing of a host that has one class.
 * Memory is bounded: by what was served lately, and by `MOST` classes of a host.
@@ -19,7 +22,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from scrapy_adaptive.core.evidence import LEAST_SHARE
-from scrapy_adaptive.core.state.fields import Amount, Latest, Mark
+from scrapy_adaptive.core.state.fields import Amount, Latest, Mark, Share
 
 DOUBT = 0.1
 """Chance from which the host's lid is lifted: at a faster rate the next epochs tell soon."""
@@ -31,6 +34,10 @@ host, or of another class: two classes with limits are found too."""
 MEMORY = 64
 """Accepted requests whose classes are remembered, the older ones fading. It is short: a crawl
 that turns to other pages must not be taken for a site that does."""
+
+NEAR = 0.3
+"""A page follows one of its class closely where so many of as many pages as there are classes, or
+fewer, lie between: about one of four does so by chance."""
 
 MOST = 16
 """Most classes of one host with a slot of their own."""
@@ -72,15 +79,24 @@ def normalised(path: str, query: str = "") -> str:
 class Classes:
     """The evidence of one slot: which classes are served, and which are refused."""
 
-    __slots__ = ("_evidence", "_served", "_total")
+    __slots__ = ("_evidence", "_followed", "_following", "_lately", "_served", "_total")
 
     _served: Annotated[dict[str, Amount], Latest(MOST), Mark.SPARE]
     _total: Amount
     _evidence: Annotated[dict[str, Amount], Latest(MOST), Mark.SPARE]
+    _followed: Amount
+    _following: Share
 
     def __init__(self) -> None:
         self._served: dict[str, float] = {}
         self._total = 0.0
+        self._lately: list[str] = []
+        """Classes of the last pages that were accepted."""
+        self._followed = 0.0
+        """Accepted pages that followed one of their class closely."""
+        self._following = 1.0
+        """The chance that as many refused pages did so, under a blind limiter, beside limits of
+        classes."""
         self._evidence: dict[str, float] = {}
         """Class to the chance of what was seen under a blind limiter, beside its own limit; what
         speaks for neither is not kept."""
@@ -89,8 +105,19 @@ class Classes:
         """Share of the requests accepted lately that had this class; high while few are known."""
         return (self._served.get(kind, 0.0) + 1.0) / (self._total + 1.0)
 
+    @property
+    def _reach(self) -> int:
+        """Pages back that are close: a share of the classes, those counted less that are rare."""
+        squares = sum(count * count for count in self._served.values())
+        return max(1, round(NEAR * self._total * self._total / squares)) if squares else 1
+
+    def _follows(self, kind: str) -> bool:
+        return kind in self._lately[-self._reach :]
+
     def on_accepted(self, kind: str) -> None:
         """A page of that class was accepted."""
+        self._followed += self._follows(kind)
+        self._lately = [*self._lately[1 - MOST :], kind]
         self._served[kind] = self._served.get(kind, 0.0) + 1.0
         self._total += 1.0
         if self._total > MEMORY:
@@ -98,6 +125,7 @@ class Classes:
                 each: 0.5 * count for each, count in self._served.items() if count > 0.5
             }
             self._total = sum(self._served.values())
+            self._followed *= 0.5
 
     def on_epoch(self, kind: str) -> float:
         """A page of that class began an epoch.
@@ -111,12 +139,26 @@ class Classes:
             evidence[each] *= share / OWN if each == kind else (1.0 - share) / (1.0 - OWN)
             if share >= OWN or evidence[each] >= 1.0:
                 del evidence[each]
-        return evidence.setdefault(kind, 1.0)  # the first of a row is any class: no evidence
+        own = evidence.setdefault(kind, 1.0)  # the first of a row is any class: no evidence
+        return min(own, self._following) if self._on_refused(kind) else own
+
+    def _on_refused(self, kind: str) -> bool:
+        """Weigh whether the page followed one of its class closely; returns whether it did."""
+        follows = self._follows(kind)
+        share = max(LEAST_SHARE, (self._followed + 1.0) / (self._total + 1.0))
+        if share >= OWN:
+            self._following = 1.0
+        else:
+            ratio = share / OWN if follows else (1.0 - share) / (1.0 - OWN)
+            self._following = min(1.0, self._following * ratio)
+        return follows
 
     def forget(self, kind: str) -> None:
         """The class has a slot of its own from here."""
         self._evidence.pop(kind, None)
-        self._total -= self._served.pop(kind, 0.0)
+        before, self._total = self._total, self._total - self._served.pop(kind, 0.0)
+        self._followed *= self._total / before if before else 0.0
+        self._lately = [each for each in self._lately if each != kind]
 
 
 class Families:

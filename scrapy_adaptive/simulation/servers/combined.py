@@ -56,7 +56,7 @@ class ClassesServer:
         kinds: class to its limit; pages of other classes are served.
     """
 
-    def __init__(self, kinds: Mapping[str, Server]) -> None:
+    def __init__(self, kinds: Mapping[str, Gate]) -> None:
         self._kinds = dict(kinds)
 
     def on_arrival(self, now: float, page: Page) -> Reply:
@@ -67,6 +67,11 @@ class ClassesServer:
     def capacity(self, now: float) -> float:
         """All classes' together."""
         return sum(limit.capacity(now) for limit in self._kinds.values())
+
+    def retry_at(self, now: float, page: Page) -> float:
+        """When the limit of its class would accept it."""
+        limit = self._kinds.get(page.kind)
+        return now if limit is None else limit.retry_at(now, page)
 
 
 class FirstVisitServer:

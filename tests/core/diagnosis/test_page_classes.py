@@ -81,6 +81,39 @@ def test_two_limited_classes_are_found_though_each_begins_half_of_the_epochs() -
     assert min(classes.on_epoch(choose(["search", "export"])) for _ in range(200)) < BLIND
 
 
+def test_many_limited_classes_are_found_though_each_is_refused_as_it_is_served() -> None:
+    """Of ten classes in turn the last three are close (.3 of ten): no served page follows one of
+    them, so that one refused page that does counts as .02 / .8 or less: three are enough."""
+    classes = Classes()
+    for n in range(60):
+        classes.on_accepted(f"/{n % 10}")
+    chances = [classes.on_epoch(f"/{n % 10}") for n in (59, 58, 57)]
+    assert chances[0] < 0.03
+    assert chances[2] < BLIND
+
+
+def test_a_limit_that_is_blind_to_ten_classes_is_not_taken_for_theirs() -> None:
+    """Pages in any order: a refused page follows one of its class as often as a served one."""
+    chance, classes = Random(3), Classes()
+    seen = []
+    for _ in range(400):
+        for _ in range(15):
+            classes.on_accepted(f"/{chance.randrange(10)}")
+        seen.append(classes.on_epoch(f"/{chance.randrange(10)}"))
+    assert min(seen) > BLIND
+
+
+def test_a_crawl_of_one_class_after_the_other_says_nothing_of_their_limits() -> None:
+    """Fifty pages of each in a row: nearly every page follows one of its class."""
+    classes = Classes()
+    chances = []
+    for n in range(40):
+        for _ in range(50):
+            classes.on_accepted(f"/{n % 10}")
+        chances.append(classes.on_epoch(f"/{n % 10}"))
+    assert min(chances) > DOUBT
+
+
 def test_a_crawl_that_turns_to_other_pages_makes_them_common_soon() -> None:
     classes = served(a=1000, b=100)
     assert classes.share("b") > 0.75
