@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,15 +10,13 @@ import pytest
 from tests.acceptance.project import ADDON, Project
 from tests.servers.origin import Answer, Origin, Visit, refusal
 
-SILENCE = 240
-"""Seconds that the site asks for: what waits for them is caught by the bound."""
-
-BOUND = 120
-"""Seconds within which a command has to be done, its start on a busy machine included."""
+SILENCE = 40
+"""Seconds that the site asks for: more than any command of these may take, which is ended after
+thirty."""
 
 COMMANDS = {
     "fetch": (["fetch"], "refused"),
-    "fetch --headers": (["fetch", "--headers"], "< Retry-After: 240"),
+    "fetch --headers": (["fetch", "--headers"], f"< Retry-After: {SILENCE}"),
     "view": (["view"], "Crawled (429)"),
     "shell": (["shell", "-c", "'status', response.status"], "('status', 429)"),
     "parse": (["parse", "--spider", "one", "--callback", "parse"], "'status': 429"),
@@ -40,9 +37,7 @@ def test_the_refusal_is_shown_at_once(
     site = origin(refuse)
     lines = [ADDON, *(["TWISTED_REACTOR_ENABLED = False"] if reactor == "without one" else [])]
     arguments, shown = COMMANDS[command]
-    started_at = time.monotonic()
     done = Project.make(tmp_path, site.url, *lines).process(*arguments, f"{site.url}/page")
-    assert time.monotonic() - started_at < BOUND
     assert shown in done.stdout
     assert "Traceback" not in done.stdout
     assert [hit.path for hit in site.hits()] == ["/page"]
@@ -64,9 +59,7 @@ def test_fetch_and_shell_end_soon_while_robots_txt_is_refused(
     site = origin(refuse)
     project = Project.make(tmp_path, site.url, ADDON, "ROBOTSTXT_OBEY = True")
     for arguments in (["fetch", f"{site.url}/page"], ["shell", f"{site.url}/page", "-c", "1 + 1"]):
-        started_at = time.monotonic()
         done = project.process(*arguments)
-        assert time.monotonic() - started_at < BOUND
         assert "Traceback" not in done.stdout
     assert {hit.path for hit in site.hits()} <= {"/robots.txt", "/page"}
 
@@ -78,9 +71,7 @@ def test_a_second_fetch_in_a_shell_of_a_host_that_refused_the_first_ends_soon(
     site = origin(refuse)
     project = Project.make(tmp_path, site.url, ADDON)
     again = f"fetch('{site.url}/second')"
-    started_at = time.monotonic()
     done = project.process("shell", f"{site.url}/first", "-c", again)
-    assert time.monotonic() - started_at < BOUND
     assert "paused for" in done.stdout
     assert [hit.path for hit in site.hits()] == ["/first"]
 

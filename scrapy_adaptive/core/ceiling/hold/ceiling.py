@@ -195,7 +195,6 @@ class Hold(Ceiling):
 
     def on_recovered(self, now: float, recovery: Recovery) -> None:
         """Ask what explains the refusal, and go on by that."""
-        self._own_cap()
         state, epoch = self.state, self._close(now, recovery)
         if recovery.tries or recovery.told:
             state.quiet = max(state.quiet, epoch.outage)
