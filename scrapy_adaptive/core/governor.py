@@ -460,19 +460,18 @@ class Governor:
     def _tell(self, permit: Permit, slot: Slot, answer: Answer, now: float) -> Decision:
         """What came of a request says something of its slot."""
         counts, accepted = self.counts, answer.outcome is Outcome.ACCEPTED
-        held = 0.0 if accepted else slot.pace.tokens(now)
         self._crawl_wide.on_ended(permit, answer if accepted else None, now, self._chance())
-        host = permit.host
+        host, kind = permit.host, answer.kind
         if host is not None and self._slots.is_hosts(slot, permit, answer):
             slot.on_lost(permit)
-            bare = answer._replace(quotas=())
-            decision = self._slots[host.key].on_answer(host, bare, now, self._chance())
-        else:
-            decision = slot.on_answer(permit, answer, now, self._chance())
-            if host is not None:
-                self._tell_host(host, answer, now)
-            elif answer.kind is not None:
-                decision = self._slots.on_kind(slot, answer, decision, now)
+            permit, slot, answer = host, self._slots[host.key], answer._replace(quotas=())
+            host = kind = None
+        held = 0.0 if accepted else slot.pace.tokens(now)
+        decision = slot.on_answer(permit, answer, now, self._chance())
+        if host is not None:
+            self._tell_host(host, answer, now)
+        elif kind is not None:
+            decision = self._slots.on_kind(slot, answer, decision, now)
         counts.broken_pages += decision.event is Event.BROKEN
         if decision.event is Event.TRIPPED:
             counts.trips += 1

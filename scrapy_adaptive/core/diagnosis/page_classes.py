@@ -36,8 +36,8 @@ MEMORY = 64
 that turns to other pages must not be taken for a site that does."""
 
 NEAR = 0.3
-"""A page follows one of its class closely where so many of as many pages as there are classes, or
-fewer, lie between: about one of four does so by chance."""
+"""Pages back that are close to a page, as a share of the number of classes: with ten classes the
+last three, so that about one page in four follows its own class closely by chance."""
 
 MOST = 16
 """Most classes of one host with a slot of their own."""
@@ -79,22 +79,22 @@ def normalised(path: str, query: str = "") -> str:
 class Classes:
     """The evidence of one slot: which classes are served, and which are refused."""
 
-    __slots__ = ("_evidence", "_followed", "_following", "_lately", "_served", "_total")
+    __slots__ = ("_close", "_closeness", "_evidence", "_lately", "_served", "_total")
 
     _served: Annotated[dict[str, Amount], Latest(MOST), Mark.SPARE]
     _total: Amount
     _evidence: Annotated[dict[str, Amount], Latest(MOST), Mark.SPARE]
-    _followed: Amount
-    _following: Share
+    _close: Amount
+    _closeness: Share
 
     def __init__(self) -> None:
         self._served: dict[str, float] = {}
         self._total = 0.0
         self._lately: list[str] = []
         """Classes of the last pages that were accepted."""
-        self._followed = 0.0
+        self._close = 0.0
         """Accepted pages that followed one of their class closely."""
-        self._following = 1.0
+        self._closeness = 1.0
         """The chance that as many refused pages did so, under a blind limiter, beside limits of
         classes."""
         self._evidence: dict[str, float] = {}
@@ -116,7 +116,7 @@ class Classes:
 
     def on_accepted(self, kind: str) -> None:
         """A page of that class was accepted."""
-        self._followed += self._follows(kind)
+        self._close += self._follows(kind)
         self._lately = [*self._lately[1 - MOST :], kind]
         self._served[kind] = self._served.get(kind, 0.0) + 1.0
         self._total += 1.0
@@ -125,13 +125,14 @@ class Classes:
                 each: 0.5 * count for each, count in self._served.items() if count > 0.5
             }
             self._total = sum(self._served.values())
-            self._followed *= 0.5
+            self._close *= 0.5
 
     def on_epoch(self, kind: str) -> float:
         """A page of that class began an epoch.
 
         Returns:
-            The chance of as much evidence against the class under a blind limiter.
+            The chance of as much evidence under a blind limiter, against the class or, where the
+            page followed its own closely, against many classes alike; the smaller one.
         """
         evidence = self._evidence
         for each in list(evidence):
@@ -140,24 +141,25 @@ class Classes:
             if share >= OWN or evidence[each] >= 1.0:
                 del evidence[each]
         own = evidence.setdefault(kind, 1.0)  # the first of a row is any class: no evidence
-        return min(own, self._following) if self._on_refused(kind) else own
+        many = self._on_refused(kind) and self._closeness < DOUBT * DOUBT  # one alone comes often
+        return min(own, self._closeness) if many else own
 
     def _on_refused(self, kind: str) -> bool:
         """Weigh whether the page followed one of its class closely; returns whether it did."""
         follows = self._follows(kind)
-        share = max(LEAST_SHARE, (self._followed + 1.0) / (self._total + 1.0))
+        share = max(LEAST_SHARE, (self._close + 1.0) / (self._total + 1.0))
         if share >= OWN:
-            self._following = 1.0
+            self._closeness = 1.0
         else:
             ratio = share / OWN if follows else (1.0 - share) / (1.0 - OWN)
-            self._following = min(1.0, self._following * ratio)
+            self._closeness = min(1.0, self._closeness * ratio)
         return follows
 
     def forget(self, kind: str) -> None:
         """The class has a slot of its own from here."""
         self._evidence.pop(kind, None)
         before, self._total = self._total, self._total - self._served.pop(kind, 0.0)
-        self._followed *= self._total / before if before else 0.0
+        self._close *= self._total / before if before else 0.0
         self._lately = [each for each in self._lately if each != kind]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -82,36 +83,41 @@ def test_two_limited_classes_are_found_though_each_begins_half_of_the_epochs() -
 
 
 def test_many_limited_classes_are_found_though_each_is_refused_as_it_is_served() -> None:
-    """Of ten classes in turn the last three are close (.3 of ten): no served page follows one of
-    them, so that one refused page that does counts as .02 / .8 or less: three are enough."""
+    """Of ten classes in turn the last three are close (.3 of ten), and no served page is close to
+    its own: a refused one that is counts as (0 + 1) / (60 + 1) / .8 = .0205, if not alone."""
     classes = Classes()
     for n in range(60):
         classes.on_accepted(f"/{n % 10}")
     chances = [classes.on_epoch(f"/{n % 10}") for n in (59, 58, 57)]
-    assert chances[0] < 0.03
+    assert chances == pytest.approx([1.0, 0.0205**2, 0.0205**3], rel=0.01)
     assert chances[2] < BLIND
 
 
-def test_a_limit_that_is_blind_to_ten_classes_is_not_taken_for_theirs() -> None:
-    """Pages in any order: a refused page follows one of its class as often as a served one."""
-    chance, classes = Random(3), Classes()
-    seen = []
-    for _ in range(400):
-        for _ in range(15):
-            classes.on_accepted(f"/{chance.randrange(10)}")
-        seen.append(classes.on_epoch(f"/{chance.randrange(10)}"))
-    assert min(seen) > BLIND
+ORDERS: dict[str, Callable[[Random, int], int]] = {
+    "any": lambda chance, n: chance.randrange(10),
+    "fifty of each in a row": lambda chance, n: n // 50 % 10,
+    "each in turn": lambda chance, n: n % 10,
+    "one list and twenty of its pages": lambda chance, n: min(1, n % 21),
+    "rows of three": lambda chance, n: n // 3 * 7 % 10,
+    "in any order for a while, then in rows": lambda chance, n: (
+        chance.randrange(10) if n // 100 % 2 else n // 5 % 10
+    ),
+}
+"""Class of the page of that number."""
 
 
-def test_a_crawl_of_one_class_after_the_other_says_nothing_of_their_limits() -> None:
-    """Fifty pages of each in a row: nearly every page follows one of its class."""
-    classes = Classes()
+@pytest.mark.parametrize("order", list(ORDERS))
+def test_a_limit_that_is_blind_to_classes_is_not_taken_for_theirs(order: str) -> None:
+    """Each 15th page or so is refused, in whatever order classes come; it is fetched again soon."""
+    chance, classes, choose = Random(3), Classes(), ORDERS[order]
     chances = []
-    for n in range(40):
-        for _ in range(50):
-            classes.on_accepted(f"/{n % 10}")
-        chances.append(classes.on_epoch(f"/{n % 10}"))
-    assert min(chances) > DOUBT
+    for n in range(20_000):
+        kind = f"/{choose(chance, n)}"
+        if chance.random() < 1.0 / 15.0:
+            chances.append(classes.on_epoch(kind))
+        classes.on_accepted(kind)
+    assert len(chances) > 1000
+    assert min(chances) > BLIND
 
 
 def test_a_crawl_that_turns_to_other_pages_makes_them_common_soon() -> None:
