@@ -192,7 +192,10 @@ class Slots:
 
     def is_hosts(self, slot: Slot, permit: Permit, answer: Answer) -> bool:
         """Whether it was the host's limit that refused a class's page: the class holds its pace,
-        and the host is asked for more than it is known to allow."""
+        and the host is asked for more than it is known to allow.
+
+        Where it is not, what the host is known to allow is in doubt: the next refusal may be its.
+        """
         mine = permit.host
         if mine is None or answer.outcome is not Outcome.REFUSED:
             return False
@@ -200,7 +203,12 @@ class Slots:
             return False
         host = self._slots[mine.key]
         holds = slot.ceiling.held_rate > 0.0 and not slot.tried(permit)
-        return holds and host.is_news(mine) and mine.paced and host.tried(mine)
+        if not holds or not host.is_news(mine):
+            return False
+        if mine.paced and host.tried(mine):
+            return True
+        host.ceiling.on_doubted()
+        return False
 
     def on_kind(self, slot: Slot, answer: Answer, decision: Decision, now: float) -> Decision:
         """Count the class of this page; split it off if it alone is refused."""

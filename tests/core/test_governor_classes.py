@@ -120,11 +120,28 @@ def test_a_refusal_at_a_pace_that_the_class_holds_is_the_hosts_where_that_goes_f
     for _ in range(20):
         fetch(crawl, "/page")
     before = (own.refused_count, host.refused_count)
+    assert host.ceiling.held_rate > 0.0
     decision = fetch(crawl, "/search", Outcome.REFUSED)
     assert decision.event is Event.TRIPPED
     assert (own.refused_count, host.refused_count) == (before[0], before[1] + 1)
     assert crawl.why_held("a") is Reason.PAUSED
     assert (own.in_flight, host.in_flight) == (0, 0)
+
+
+def test_a_refusal_at_a_pace_that_both_hold_puts_the_hosts_in_doubt() -> None:
+    """It is the class's own; the next one is the host's, if that holds no rate before."""
+    crawl = recovered(split())
+    own, host = crawl.slot(SEARCH), crawl.slot("a")
+    assert isinstance(own.ceiling, Hold)
+    fetch(crawl, "/search")
+    own.ceiling.state.bracket.lo = own.ceiling.rate
+    for _ in range(20):
+        fetch(crawl, "/page")
+    crawl.wait(2.0 / host.ceiling.held_rate)
+    before = (own.refused_count, host.refused_count)
+    fetch(crawl, "/search", Outcome.REFUSED)
+    assert (own.refused_count, host.refused_count) == (before[0] + 1, before[1])
+    assert host.ceiling.held_rate == 0.0
 
 
 def test_an_acceptance_of_the_class_counts_for_both() -> None:

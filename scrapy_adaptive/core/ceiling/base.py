@@ -94,6 +94,11 @@ class Ceiling(Protocol):
     def on_rollback(self, now: float) -> None:
         """The last epoch was a broken page's fault: its cut is taken back."""
 
+    def on_doubted(self) -> None:
+        """A class of its pages was refused at a pace that the class holds: the rate that has held
+        here may not."""
+        return
+
     def on_class_split(self, now: float) -> None:
         """The epochs of late were those of one class of pages: so is their upper bound."""
         self.on_rollback(now)

@@ -226,6 +226,11 @@ class Hold(Ceiling):
             self.state = self._before.snapshot()
         self.state.since_rollback, self.state.least = 0, least
 
+    def on_doubted(self) -> None:
+        """No rate has held: the next stage begins here."""
+        self.state.bracket.lo = 0.0
+        self.state.bracket.passed = 0
+
     def on_class_split(self, now: float) -> None:
         """The epochs of late were one class's: void the upper bound, and what else they taught."""
         self.on_rollback(now)
