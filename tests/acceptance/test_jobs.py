@@ -58,6 +58,7 @@ class MoodySite:
         for host, n in self._first.items():
             self._silence[host, n] = chance.choice([None, None, 0, 1])
             self._silence[host, EACH - 1] = chance.choice([None, None, 0, 1])
+        self._silence[HOSTS[0], EACH - 2] = 0  # the long one follows while most pages wait
         self._silence[HOSTS[0], EACH - 1] = LONG
 
     def __call__(self, visit: Visit) -> Answer:
@@ -115,7 +116,7 @@ def stopped_three_times(
     }
     runs = []
     for _ in range(3):
-        mark = answers.served + chance.randrange(1, 250)
+        mark = answers.served + chance.uniform(0, 0.3) * (len(HOSTS) * EACH - answers.served)
         running = crawl.start(LinksSpider, settings, **options)
         running.until(lambda: answers.has_refused_for_long and answers.served >= mark)  # noqa: B023
         runs.append(terminate(running))
