@@ -1,7 +1,8 @@
-"""The test that caps and page classes share: was a limiter blind to what is counted?
+"""What is too unlikely to be chance.
 
-A limiter that cannot see a level or a class refuses each as often as it serves it. The chance of
-what was seen under such a limiter is multiplied epoch by epoch.
+Caps and page classes share one test: was a limiter blind to what is counted? A limiter that cannot
+see a level or a class refuses each as often as it serves it. The chance of what was seen under such
+a limiter is multiplied epoch by epoch.
 
 **Source**: E. S. Page, Continuous Inspection Schemes, 1954.
 """
@@ -13,3 +14,7 @@ BLIND = 0.0001
 
 LEAST_SHARE = 0.01
 """No single epoch counts for more than this: three are needed."""
+
+UNLIKELY = 1e-5
+"""Chance under which refusals in a row, of one page or of test requests, are no chance any more
+where a known share of the requests is refused whatever the rate."""

@@ -110,7 +110,7 @@ CASES = (
     Case("queue:4/0.25,random", SHORT, goodput=0.95, refused=0.0, auto=True),
     Case("ban:1/5/60,restarted", LONG, goodput=0.80, refused=0.005),
     Case("bucket:10/5,step=0.3@300", SHORT, goodput=0.96, refused=0.006),
-    Case("bucket:2/5,noise=0.005", LONG, goodput=0.95, refused=0.011),
+    Case("bucket:2/5,noise=0.005", LONG, goodput=0.95, refused=0.0115),
     Case("bucket:2/5,dead=200", LONG / 2, goodput=0.96, refused=0.02),
 )
 

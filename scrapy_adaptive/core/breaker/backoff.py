@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scrapy_adaptive.core.evidence import UNLIKELY
 from scrapy_adaptive.core.state.fields import Seconds
 from scrapy_adaptive.core.types import Recovery
 
@@ -46,9 +47,6 @@ LONGEST_TEST = 1.0
 
 JITTER_RATIO = 0.02
 """Most by which chance lengthens a silence, as a share of it."""
-
-UNLIKELY = 0.01
-"""Chance under which refused test requests are no chance any more."""
 
 
 @dataclass(slots=True)

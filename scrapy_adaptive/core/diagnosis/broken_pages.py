@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias, TypeVar
 
+from scrapy_adaptive.core.evidence import UNLIKELY
 from scrapy_adaptive.core.state.fields import Latest, Mark
 from scrapy_adaptive.core.types import Page
 
@@ -30,9 +31,6 @@ STUCK_PROBES = 3
 FEW = 0.05
 """Share of all acceptances that such second visits in a row must be, before a site is taken for one
 that refuses the first."""
-
-UNLIKELY = 1e-5
-"""Chance under which the refusals of one page are no chance any more."""
 
 MOST_PAGES = 256
 """Most pages remembered per slot and kind."""

@@ -51,9 +51,9 @@ def test_refused_probes_climb_just_over_human_units() -> None:
     assert climbed == [2.4, 11.0, 35.0, 62.0, 150.0, 305.0, 1000.0, 3620.0, 7240.0]
 
 
-@pytest.mark.parametrize(("noise", "excused"), [(0.005, 0), (0.05, 1), (0.15, 2), (0.5, 6)])
+@pytest.mark.parametrize(("noise", "excused"), [(0.000_01, 0), (0.005, 2), (0.05, 3), (0.5, 16)])
 def test_as_many_test_requests_are_no_news_as_chance_explains(noise: float, excused: int) -> None:
-    """.15² is .0225, and .15³ less than a hundredth: two, and one that any pause has."""
+    """.05³ is 12.5 in 100,000, and .05⁴ less than one: three, and one that any pause has."""
     silence = Backoff()
     for _ in range(2):
         first = silence.first(rate=0.5, told=None)

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
 MARGIN = 0.01
 """Share by which the held rate stays under what the account says: an account of a hundred pages
-is off by one. The first cut of a held rate that is refused in isolation; each next is twice it."""
+is off by one. The first cut of a held rate that is refused in isolation; after each further
+refusal the next is twice it."""
 
 CUTS = 3
-"""Such cuts in a row, without help, from which the refusals may not be the rate's."""
+"""Cuts of a held rate in a row, without help, from which the refusals may not be the rate's."""
 
 
 class Verdict(NamedTuple):
@@ -101,6 +102,7 @@ def by_rate(state: State, epoch: Epoch) -> Verdict:
     if epoch.is_alone and (epoch.was_held or is_slow):
         if is_isolated:
             least = _cut(state, epoch, least)
+        bracket.cuts += 1
         if is_slow or bracket.cuts > CUTS:
             return _begin_trial(state, epoch, faster, least)
     if epoch.was_held or not bracket.best:
@@ -134,7 +136,6 @@ def _cut(state: State, epoch: Epoch, least: float) -> float:
     """One more cut of a held rate, twice as deep as the last; 1/s."""
     bracket = state.bracket
     depth = MARGIN * 2.0**bracket.cuts
-    bracket.cuts += 1
     least = min(epoch.rate, max(least, epoch.rate * (1.0 - 2.0 * depth)))
     return least * (1.0 + MARGIN - depth)
 

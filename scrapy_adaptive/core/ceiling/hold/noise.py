@@ -36,7 +36,8 @@ BLAMED = 5.0
 """The same, that it is: this costs little if it was wrong."""
 
 CLUSTER = 4.0
-"""Log likelihood ratio from which refusals at one rate are more than noise explains."""
+"""Log likelihood ratio from which refusals at one rate are more than those counted before explain.
+"""
 
 
 @dataclass(slots=True)
@@ -74,8 +75,8 @@ class Noise:
         if not self.hits:
             return False
         self.refused += refusals
-        expected = self.ratio * max(1, self.served)
-        return self.refused < 2 or excess(self.refused, expected) <= CLUSTER
+        here = self.refused + self.served
+        return self.refused < 2 or excess(self.refused, here, self.hits, self.pages) <= CLUSTER
 
     @property
     def unexpected(self) -> float:
@@ -101,15 +102,27 @@ NO_NOISE = Noise()
 """What a slot has of which no noise is known; it is shared, and nothing changes it."""
 
 
-def excess(found: int, expected: float) -> float:
-    """Log likelihood ratio of so many refusals against so many expected; 0 for fewer.
+def excess(found: int, of: int, hits: float, pages: float) -> float:
+    """Log likelihood ratio that refusals come more often than they did; 0 if they do not.
 
-    >>> round(excess(1, 0.03), 1), round(excess(4, 1.0), 1), excess(1, 2.0)
-    (2.5, 2.5, 0.0)
+    Both shares are known as well as their pages tell: where few were counted before, more are
+    needed now.
+
+    Args:
+        found: refusals now, of so many requests.
+        of: those requests.
+        hits: refusals before, of so many requests.
+        pages: those requests.
+
+    >>> round(excess(4, 40, 30, 1000), 1), round(excess(8, 40, 30, 1000), 1)
+    (1.9, 7.7)
+    >>> round(excess(8, 40, 3, 100), 1), excess(1, 40, 3, 100)
+    (4.6, 0.0)
     """
-    if found <= expected:
+    if found * pages <= hits * of:
         return 0.0
-    return found * math.log(found / expected) - found + expected
+    both = (found + hits) / (of + pages)
+    return found * math.log(found / (of * both)) + hits * math.log(hits / (pages * both))
 
 
 @dataclass(slots=True)

@@ -54,7 +54,7 @@ class Bracket:
     served: int = 0
     """Requests served since then, whether it bound or not."""
     cuts: int = 0
-    """Cuts in a row of a held rate, each after a refusal in isolation."""
+    """Cuts in a row of a held rate, each after a refusal that stood alone."""
 
     def lift(self, climb: float = FIRST_CLIMB) -> None:
         """Void the upper bound: the limit may lie above it; the steps begin with that share."""

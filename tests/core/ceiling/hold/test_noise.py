@@ -24,33 +24,38 @@ class TestExcess:
     """How much more likely refusals are if something besides noise causes them."""
 
     @pytest.mark.parametrize(
-        ("found", "expected", "ratio"),
+        ("found", "of", "hits", "pages", "ratio"),
         [
-            pytest.param(1, 1.0, 0.0, id="as many as expected"),
-            pytest.param(1, 3.0, 0.0, id="fewer"),
-            pytest.param(2, 1.0, 0.3863, id="2 ln 2 - 1"),
-            pytest.param(3, 1.0, 1.2958, id="3 ln 3 - 2"),
-            pytest.param(4, 1.0, 2.5452, id="4 ln 4 - 3"),
+            pytest.param(1, 100, 3, 300, 0.0, id="as often as before"),
+            pytest.param(1, 100, 9, 300, 0.0, id="less often"),
+            pytest.param(2, 100, 1, 100, 0.1699, id="2 ln 4/3 + ln 2/3"),
+            pytest.param(3, 100, 1, 100, 0.5232, id="3 ln 3/2 + ln 1/2"),
+            pytest.param(3, 100, 100, 10_000, 1.2762, id="3 ln 2.942 + 100 ln .981"),
         ],
     )
-    def test_by_hand(self, found: int, expected: float, ratio: float) -> None:
-        assert excess(found, expected) == pytest.approx(ratio, abs=1e-4)
+    def test_by_hand(self, found: int, of: int, hits: float, pages: float, ratio: float) -> None:
+        assert excess(found, of, hits, pages) == pytest.approx(ratio, abs=5e-3)
 
     @STEADY
-    @given(st.integers(1, 100), st.floats(1e-3, 100.0))
-    def test_more_refusals_are_never_less_evidence(self, found: int, expected: float) -> None:
-        assert 0.0 <= excess(found, expected) <= excess(found + 1, expected)
+    @given(st.integers(1, 100), st.integers(100, 200), st.floats(0.1, 50.0))
+    def test_more_refusals_are_never_less_evidence(self, found: int, of: int, hits: float) -> None:
+        ratio = excess(found, of, hits, 200.0)
+        assert 0.0 <= ratio <= excess(found + 1, of, hits, 200.0) + 1e-9
+
+    def test_what_was_counted_before_weighs_as_much_as_its_pages(self) -> None:
+        """The same shares, of a hundred pages and of ten thousand."""
+        assert excess(4, 100, 1, 100) < excess(4, 100, 10, 1000) < excess(4, 100, 100, 10_000)
 
 
 class TestClusters:
     """Once noise is known, only refusals that cluster mean anything."""
 
-    def test_four_in_two_hundred_are_explained_and_five_are_not(self) -> None:
-        """4 ln 4 - 3 = 2.55, but 5 ln 5 - 4 = 4.05."""
+    def test_six_beside_two_hundred_are_explained_and_seven_are_not(self) -> None:
+        """6 ln(6 / 2.05) + 4 ln(4 / 7.95) = 3.7, but 7 ln(7 / 2.26) + 4 ln(4 / 8.74) = 4.8."""
         known = noise()
         known.served = 200
-        assert [known.on_refused() for _ in range(5)] == [True, True, True, True, False]
-        assert known.unexpected == pytest.approx(4.0), "five, where one was expected"
+        assert [known.on_refused() for _ in range(7)] == [*[True] * 6, False]
+        assert known.unexpected == pytest.approx(6.0), "seven, where one was expected"
 
     @pytest.mark.parametrize("count", [1, 6, 100])
     def test_one_refusal_at_a_rate_is_no_cluster(self, count: int) -> None:
