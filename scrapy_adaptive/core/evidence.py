@@ -15,6 +15,10 @@ BLIND = 0.0001
 LEAST_SHARE = 0.01
 """No single epoch counts for more than this: three are needed."""
 
+MEMORY = 64
+"""Accepted requests whose levels, or classes, are remembered, the older ones fading. It is short:
+a crawl that gets faster, or turns to other pages, must not be taken for a site that does."""
+
 UNLIKELY = 1e-5
 """Chance under which refusals in a row, of one page or of test requests, are no chance any more
 where a known share of the requests is refused whatever the rate."""

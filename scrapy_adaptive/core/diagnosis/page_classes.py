@@ -21,7 +21,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated
 
-from scrapy_adaptive.core.evidence import LEAST_SHARE
+from scrapy_adaptive.core.evidence import LEAST_SHARE, MEMORY
 from scrapy_adaptive.core.state.fields import Amount, Latest, Mark, Share
 
 DOUBT = 0.1
@@ -30,10 +30,6 @@ DOUBT = 0.1
 OWN = 0.8
 """Share of the epochs that a class with a limit of its own begins. The others are a limit of the
 host, or of another class: two classes with limits are found too."""
-
-MEMORY = 64
-"""Accepted requests whose classes are remembered, the older ones fading. It is short: a crawl
-that turns to other pages must not be taken for a site that does."""
 
 NEAR = 0.3
 """Pages back that are close to a page, as a share of the number of classes: with ten classes the

@@ -14,15 +14,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from scrapy_adaptive.core.evidence import BLIND, LEAST_SHARE
+from scrapy_adaptive.core.evidence import BLIND, LEAST_SHARE, MEMORY
 from scrapy_adaptive.core.state.fields import Amount
-
-COMMON = 0.75
-"""A level that three in four of the accepted requests had tells nothing: its evidence begins anew.
-Under a limit on the rate, the level of the rate held is as common."""
-
-MEMORY = 512
-"""Accepted requests whose levels are remembered, the older ones fading."""
 
 RETEST = 400
 """Accepted requests before one more than the cap is tried; doubled after each refusal."""
@@ -69,8 +62,12 @@ class Cap:
             self.served += 1
             self._test()
 
-    def on_epoch(self, level: int) -> bool:
-        """A request sent at that level began an epoch; returns whether a cap explains it."""
+    def on_epoch(self, level: int, *, is_noisy: bool = False) -> bool:
+        """A request sent at that level began an epoch; returns whether a cap explains it.
+
+        Args:
+            is_noisy: requests are refused by chance: so many epochs need twice the evidence.
+        """
         if self.is_test and level >= self.cap:
             self.set(self.cap - 1)
             self.gap *= 2
@@ -78,19 +75,17 @@ class Cap:
         if self.error_count >= MOST_ERRORS:
             return False
         chances = self.evidence + [1.0] * (level + 1 - len(self.evidence))
-        self.evidence = [self._updated(each, chances[each]) for each in range(level + 1)]
-        guilty = [each for each, chance in enumerate(self.evidence) if chance < BLIND]
+        self.evidence = [
+            chances[each] * max(self.share(each), LEAST_SHARE) for each in range(level + 1)
+        ]
+        blind = BLIND * BLIND if is_noisy else BLIND
+        guilty = [each for each, chance in enumerate(self.evidence) if chance < blind]
         if not guilty:
             return False
         self.evidence = []
         self.set(guilty[-1] - 1)
         self.gap = RETEST
         return True
-
-    def _updated(self, level: int, chance: float) -> float:
-        """That chance, after one epoch more at that level or above it."""
-        share = self.share(level)
-        return chance * max(share, LEAST_SHARE) if share < COMMON else 1.0
 
     def set(self, cap: float) -> None:
         """Allow so many from here."""

@@ -2,8 +2,8 @@
 
 Laws
 ----
-* Each takes the epoch for its own, and says how to go on, or leaves it to the next: noise, a
-  limit on what is in flight, a trial of a faster rate, chance, the rate.
+* Each takes the epoch for its own, and says how to go on, or leaves it to the next: a limit on
+  what is in flight, noise, a trial of a faster rate, chance, the rate.
 * A held rate that is refused is cut a little; a rate above it that is refused becomes `hi`.
 * What is inferred raises `lo` or names a rate to try; only a refusal sets `hi`.
 """
@@ -44,19 +44,20 @@ class Verdict(NamedTuple):
     """Whether a stage begins; else the present one goes on."""
 
 
-def by_noise(state: State, epoch: Epoch) -> Verdict | None:
-    """No more refusals at this rate than come by chance."""
-    is_noise = state.noise.on_refused(epoch.refusals) and not epoch.recovery.tries
-    return Verdict(state.bracket.rate, is_new=False) if is_noise else None
-
-
 def by_cap(state: State, epoch: Epoch) -> Verdict | None:
     """It came where more were in flight than usual, once too often: that binds now, no rate."""
-    if epoch.recovery.tries or not state.cap.on_epoch(epoch.level):
+    is_noisy = state.noise.ratio > 0.0
+    if epoch.recovery.tries or not state.cap.on_epoch(epoch.level, is_noisy=is_noisy):
         return None
     state.trial = state.fallback = None
     state.bracket.lift(1.0)
     return Verdict(state.bracket.rate)
+
+
+def by_noise(state: State, epoch: Epoch) -> Verdict | None:
+    """No more refusals at this rate than come by chance."""
+    is_noise = state.noise.on_refused(epoch.refusals) and not epoch.recovery.tries
+    return Verdict(state.bracket.rate, is_new=False) if is_noise else None
 
 
 def by_trial(state: State, epoch: Epoch) -> Verdict | None:
@@ -117,8 +118,8 @@ def by_rate(state: State, epoch: Epoch) -> Verdict:
 
 
 EXPLANATIONS: tuple[Callable[[State, Epoch], Verdict | None], ...] = (
-    by_noise,
     by_cap,
+    by_noise,
     by_trial,
     by_chance,
     by_rate,

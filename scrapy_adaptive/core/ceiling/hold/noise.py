@@ -138,9 +138,9 @@ class Trial:
     beyond: Share
     """Share that is refused at the faster rate, if the slower one was at the limit."""
     saved: Amount
-    """Requests that the site may have saved up before each refusal: they prove nothing."""
+    """Requests for which what the site saves up in a pause may last: they prove nothing."""
     free: float
-    """Those of them that are left."""
+    """Those of them, or at first of a window, that are left."""
     evidence: float = 0.0
     """Log likelihood ratio that the rate is to blame."""
 
@@ -154,8 +154,9 @@ class Trial:
             window: requests that a window, known or possible, may serve before it refuses any.
         """
         ratio = min(hits / max(1, pages), MOST)
-        free = max(window, saved / (1.0 - 1.0 / faster))
-        return cls(hits, pages, ratio, 1.0 - (1.0 - ratio) / faster, free, free)
+        saved /= 1.0 - 1.0 / faster
+        free = max(window, saved)
+        return cls(hits, pages, ratio, 1.0 - (1.0 - ratio) / faster, saved, free)
 
     def on_served(self) -> bool:
         """A request was served at the faster rate; returns whether it is noise, then."""
@@ -169,6 +170,6 @@ class Trial:
         """A request was refused at the faster rate; returns whether the rate is to blame."""
         self.hits += 1
         self.pages += 1
-        self.free = self.saved
+        self.free = max(self.free, self.saved)
         self.evidence += math.log(self.beyond / self.ratio)
         return self.evidence >= BLAMED

@@ -97,6 +97,16 @@ class TestTrials:
         found = trial(4, 1000, saved=3.0)
         assert [found.on_served() for _ in range(81)] == [False] * 80 + [True]
 
+    def test_a_window_may_let_so_many_pass_once_a_pause_saves_up_its_own_alone(self) -> None:
+        """A window of 100 is free at first; three that were saved last for 23 after the refusal.
+
+        That tells ln(.1339 / .004) = 3.511, and -8 is proof: 83 pages of .1398.
+        """
+        found = Trial.begin(4, 1000, faster=1.15, saved=3.0, window=100.0)
+        assert not any(found.on_served() for _ in range(95))
+        assert not found.on_refused()
+        assert [found.on_served() for _ in range(106)] == [False] * 105 + [True]
+
     def test_a_tenth_that_is_refused_whatever_the_rate_is_noise_in_the_end(self) -> None:
         """Each served page tells -.14, each refused one ln(.2174 / .1) = .777: ten lose .48."""
         found = trial(2, 20)
@@ -154,3 +164,14 @@ class TestCaps:
             played.recover(0.12)
         assert played.hold.concurrency == 4
         assert played.refused_rate == float("inf")
+
+    def test_a_cap_is_found_where_noise_explains_each_refusal_too(self) -> None:
+        """Level 5 is refused after each 25 others: one in 26, as noise is; .01⁵ is under .0001²."""
+        played = held(10.0, hi=30.0)
+        played.hold.state.noise = Noise.found(10, 260)
+        for count in range(1, 6):
+            for level in (1, 2, 3, 4):
+                played.serve(6, level=level)
+            played.refuse(level=5)
+            played.recover(0.12)
+            assert played.hold.concurrency == (4 if count == 5 else float("inf"))
