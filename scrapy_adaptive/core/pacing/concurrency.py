@@ -2,14 +2,19 @@
 
 Laws
 ----
-* The base is the least latency that was sure: noise fakes no low base.
-* A mean latency well above the base, beyond its own scatter, is a queue. What is in flight is
-  then limited to what the site works on at once, rate times base, and a little more.
-* Latency that stays when less is in flight was no queue: it is the new base.
+* A mean latency well above the base, beyond its own scatter, is a queue. At first the base is the
+  least mean that was sure: chance fakes no low base.
+* From then on what is in flight is limited: to one more after a round that was quick, to one less
+  after one that was not.
+* The base is measured, ever more rarely: half as many are in flight for a round, so that nothing
+  queues, and what latency is left is the base. One that is low by chance would starve the crawl.
+* A limit that does not bind learns nothing.
 
 **Source**: L. Brakmo and L. Peterson, TCP Vegas, 1995; J. Little, A Proof for the Queuing
-Formula, 1961.
-**Departs**: Vegas always limits; here only a site that was slow once is limited.
+Formula, 1961; N. Cardwell and others, BBR: Congestion-Based Congestion Control, 2016, for the
+rounds that measure.
+**Departs**: Vegas always limits; here only a site that was slow once is limited. BBR keeps the
+least round trip that it saw; where service times scatter that is no base, and a mean is.
 """
 
 from __future__ import annotations
@@ -18,27 +23,25 @@ import math
 
 from scrapy_adaptive.core.state.fields import LONG_AGO, Amount, Instant, Seconds
 
-SLOW = 1.5
-"""Latency, as a multiple of the base, above which a queue is suspected."""
+SLOW = 1.33
+"""Latency, as a multiple of the base, above which requests queue."""
 
 SCATTER = 2.0
-"""Mean deviations by which the mean has to be above that, too."""
+"""Standard errors, of mean deviations, by which the mean has to be above that at first."""
 
 ROUND = 32
 """Responses between two looks, and in the mean: its own scatter is then a sixth of theirs."""
 
-FEWEST = 1.0
-"""Requests in the site's queue below which one more is let in flight: alpha of Vegas."""
+LESS = 0.5
+"""Share of what is in flight that is left while the base is measured."""
 
-MOST = 4.0
-"""Requests in the site's queue above which one less is let in flight: beta of Vegas, as Linux has
-it. The three of 1995 leave a site idle whose service times scatter."""
+APART = 4
+"""Rounds from the first measure of the base to the second, four times as many to the third, nine
+times to the fourth."""
 
-MOST_IN_FLIGHT = 10_000.0
-"""More than any crawl has: the limit where answers come too close together to be timed."""
-
-STAYED = 0.9
-"""Share of a slow mean latency that is left when it was no queue."""
+MEASURES = 6
+"""Measures of which the base is the mean; later ones are as far apart as the last of them, so that
+they cost one page in 300."""
 
 
 class Slowness:
@@ -50,16 +53,14 @@ class Slowness:
     """
 
     __slots__ = (
-        "_answered",
-        "_answered_at",
-        "_answered_before",
-        "_before_at",
         "_count",
         "_deviation",
         "_is_growing",
+        "_level",
+        "_measures",
+        "_restores",
+        "_rounds",
         "_set_at",
-        "_since",
-        "_slow",
         "base",
         "limit",
         "mean",
@@ -70,14 +71,12 @@ class Slowness:
     base: Amount
     _is_growing: bool
     _deviation: Seconds
+    _level: Amount
     _count: int
     _set_at: Instant
-    _slow: Seconds
-    _answered_before: int
-    _answered: int
-    _before_at: Instant
-    _since: Instant
-    _answered_at: Instant
+    _rounds: int
+    _measures: int
+    _restores: Amount
 
     def __init__(self, starts_at: float = math.inf) -> None:
         self.limit = starts_at
@@ -85,24 +84,26 @@ class Slowness:
         self.base = math.inf
         self._is_growing = starts_at < math.inf
         self._deviation = 0.0
+        self._level = 0.0
+        """Mean of the requests in flight when these left; while the base is measured, before."""
         self._count = 0
         self._set_at = LONG_AGO
-        self._slow = 0.0
-        """The mean latency that made the limit, until it is known whether it was a queue."""
-        self._answered = self._answered_before = 0
-        """Answers of the present round, and of the one before."""
-        self._since = self._before_at = self._answered_at = LONG_AGO
-        """When these began, and when the last answer came."""
+        self._rounds = 0
+        """Rounds since the base was measured."""
+        self._measures = 0
+        self._restores = 0.0
+        """The limit after the present measure; 0 where there is none."""
 
     def on_latency(self, now: float, sent_at: float, seconds: float, level: int) -> None:
         """A request sent as the `level`-th in flight was answered after so many seconds."""
-        self._on_answered(now)
         if sent_at < self._set_at:
             return
         self._count += 1
         weight = max(1.0 / ROUND, 1.0 / self._count)
         error = seconds - self.mean
         self.mean += weight * error
+        if not self._restores:
+            self._level += weight * (level - self._level)
         if self._count > 1:
             self._deviation += weight * (abs(error) - self._deviation)
         if self._is_growing and level >= self.limit:
@@ -111,40 +112,35 @@ class Slowness:
             self._look(now, level)
 
     def _look(self, now: float, level: int) -> None:
-        self.base = min(self.base, self.mean + SCATTER * self._deviation / math.sqrt(ROUND))
-        if self._slow:
-            if self.mean >= STAYED * self._slow:
-                self.base = self.mean
-                self.limit = math.inf
-            self._slow = 0.0
-        if self.limit == math.inf or self._is_growing:
-            if self.mean > SLOW * self.base + SCATTER * self._deviation:
-                self._slow = self.mean
+        if self._restores:
+            self._on_measured(now)
+        elif self.limit == math.inf or self._is_growing:
+            sure = SCATTER * self._deviation / math.sqrt(ROUND)
+            self.base = min(self.base, self.mean + sure)
+            if self.mean > SLOW * self.base + sure:
                 self._is_growing = False
-                self._set(now, math.ceil(min(self._rate * self.base, MOST_IN_FLIGHT)))
+                self._measure(now, self._level * self.base / self.mean)
         elif level >= self.limit:
-            queued = self.limit * (1.0 - self.base / self.mean) if self.mean else 0.0
-            if queued > MOST:
-                self._set(now, self.limit - 1.0)
-            elif queued < FEWEST:
-                self._set(now, self.limit + 1.0)
+            self._rounds += 1
+            if self._rounds >= APART * self._measures * self._measures:
+                self._measure(now, self.limit)
+            else:
+                self._set(now, self.limit + (1.0 if self.mean < SLOW * self.base else -1.0))
 
-    def _on_answered(self, now: float) -> None:
-        """Count it: answers are looked at in rounds, of which the last two are remembered."""
-        if self._answered_at == LONG_AGO:
-            self._since = self._before_at = self._answered_at = now
-            return
-        if self._answered >= ROUND:
-            self._answered_before, self._answered = self._answered, 0
-            self._before_at, self._since = self._since, self._answered_at
-        self._answered += 1
-        self._answered_at = now
+    def _measure(self, now: float, limit: float) -> None:
+        """Let less in flight for a round; that limit is the one to return to."""
+        self._rounds = 0
+        self._restores = limit
+        self._set(now, math.floor(LESS * limit))
 
-    @property
-    def _rate(self) -> float:
-        """Answers a second, of the latest ones."""
-        span = self._answered_at - self._before_at
-        return (self._answered_before + self._answered) / span if span > 0.0 else math.inf
+    def _on_measured(self, now: float) -> None:
+        """Nothing queued in this round: its latency is the base, or its share of it."""
+        if not self._measures:  # the limit was made of a base that was a guess
+            self._restores = math.ceil(min(self._level, self._restores * self.mean / self.base))
+        self._measures = min(MEASURES, self._measures + 1)
+        self.base += (self.mean - self.base) / self._measures
+        self._set(now, self._restores)
+        self._restores = 0.0
 
     def _set(self, now: float, limit: float) -> None:
         self.limit = max(1.0, limit)

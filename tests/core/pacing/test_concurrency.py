@@ -9,35 +9,35 @@ from hypothesis import strategies as st
 from scrapy_adaptive.core.pacing.concurrency import Slowness
 from tests.core.virtual import STEADY
 
-GAP = 0.025
-"""Seconds between two answers: 40 a second."""
-
 BASE = 0.09
-"""Seconds of a site that is not slow: 3.6 pages at once at 40 a second, so 4."""
+"""Seconds of a site that is not slow."""
 
 
 class Site:
-    """A site that answers each `GAP` seconds, however long each answer takes."""
+    """A site that answers each page at once, however long each is said to have taken."""
 
     def __init__(self, slowness: Slowness) -> None:
         self.slowness = slowness
         self.now = 0.0
 
-    def answers(self, count: int, *latencies: float, level: int = 99) -> float:
+    def answers(self, count: int, *latencies: float, level: int = 12) -> float:
         """So many answers with these latencies in turn; returns the limit after them."""
         for number in range(count):
-            self.now += GAP
+            self.now += 1.0
             latency = latencies[number % len(latencies)]
             self.slowness.on_latency(self.now, self.now, latency, level)
         return self.slowness.limit
 
-    def answers_until_limited(self, latency: float) -> int:
-        """Answers with that latency until the limit changes."""
-        before, count = self.slowness.limit, 0
-        while self.answers(1, latency) == before:
-            count += 1
-            assert count < 1000
-        return count + 1
+    def works(self, rounds: int, places: int) -> list[float]:
+        """The limits after so many rounds in which as many are in flight as the limit lets, and a
+        site of so many places queues what is more."""
+        limits = []
+        for _ in range(32 * rounds):
+            limit = self.slowness.limit
+            self.answers(1, BASE * max(1.0, limit / places), level=int(limit))
+            if self.slowness.limit != limit:
+                limits.append(self.slowness.limit)
+        return limits
 
 
 @pytest.fixture
@@ -50,9 +50,9 @@ def site() -> Site:
 
 @pytest.fixture
 def slow(site: Site) -> Site:
-    """It slowed down to 300 ms: four in flight are enough for 40 a second of 90 ms."""
-    site.answers_until_limited(0.3)
-    assert site.slowness.limit == 4.0
+    """It slowed down with twelve in flight. What it was is measured with three, in a round."""
+    while site.slowness.limit == math.inf:
+        site.answers(1, 2.0 * BASE)
     return site
 
 
@@ -83,53 +83,76 @@ class TestBase:
 
 
 class TestLimit:
-    """Rate times base, once the site is slow; then steps of one."""
+    """What is in flight times base / mean, once the site is slow; then steps of one."""
 
-    def test_half_as_slow_again_is_not_slow_yet(self, site: Site) -> None:
-        assert site.answers(2000, 1.45 * BASE) == math.inf
+    def test_a_quarter_longer_is_not_slow_yet(self, site: Site) -> None:
+        assert site.answers(2000, 1.25 * BASE) == math.inf
 
     def test_more_than_that_is_slow_once_it_lasts(self, site: Site) -> None:
-        """300 ms: the mean passes 135 ms at once, but not its scatter before some 50 answers."""
-        count = site.answers_until_limited(0.3)
-        assert 45 <= count <= 70
+        """A weight of a 32nd: after n answers of 180 ms the mean is 180 - 90 · (31/32)ⁿ, and passes
+        1.33 · 90 = 120 ms at 13, and two standard errors more a few later."""
+        count = 0
+        while site.answers(1, 2.0 * BASE) == math.inf:
+            count += 1
+        assert 13 <= count <= 24
 
-    def test_what_the_site_works_on_at_once_may_be_in_flight(self, slow: Site) -> None:
-        """40 a second for 90 ms are 3.6."""
+    def test_half_of_what_was_worked_on_is_let_in_flight_while_the_base_is_measured(
+        self, slow: Site
+    ) -> None:
+        """Twelve were in flight; the mean has risen by a third, and some: 12 · 90 / 130 / 2."""
         assert slow.slowness.limit == 4.0
 
+    def test_what_the_site_works_on_at_once_may_be_in_flight_after_that(self, slow: Site) -> None:
+        """The measure tells 90 ms as well: 12 · 90 / 130."""
+        assert 8.0 <= slow.answers(32, BASE, level=4) <= 9.0
+        assert slow.slowness.base == pytest.approx(BASE)
+
     def test_answers_to_what_left_before_the_limit_are_left_out(self, slow: Site) -> None:
-        mean = slow.slowness.mean
+        before = slow.slowness.mean, slow.slowness.limit
         for number in range(100):
             slow.slowness.on_latency(slow.now + number, slow.now - 0.001, 9.0, 4)
-        assert (slow.slowness.mean, slow.slowness.limit) == (mean, 4.0)
+        assert (slow.slowness.mean, slow.slowness.limit) == before
 
-    def test_a_site_that_is_quick_again_gets_one_more(self, slow: Site) -> None:
-        """Nothing queued, after 32 answers; five and six after 32 each."""
-        assert slow.answers(31, BASE) == 4.0
-        assert slow.answers(1, BASE) == 5.0
-        assert slow.answers(32, BASE) == 6.0
+    def test_latency_that_stays_was_no_queue(self, slow: Site) -> None:
+        """Half as many in flight, and still 180 ms: that is the base, and the limit goes back."""
+        assert slow.answers(32, 2.0 * BASE, level=4) >= 12.0
+        assert slow.slowness.base == pytest.approx(2.0 * BASE)
+        assert slow.answers(32, 2.0 * BASE, level=64) >= 13.0
 
-    def test_more_than_four_queued_and_there_is_one_less(self, slow: Site) -> None:
-        """Of six at 300 ms 6 · (1 - 90/300) = 4.2 wait; of five 3.5, and so five stay."""
-        slow.answers(64, BASE)
-        assert slow.answers(32, 0.3) == 5.0
-        assert slow.answers(320, 0.3) == 5.0
+    def test_one_more_after_a_quick_round_and_one_less_after_a_slow_one(self, slow: Site) -> None:
+        limit = slow.answers(32, BASE, level=4)
+        assert slow.answers(32, BASE) == limit + 1.0
+        assert slow.answers(32, 1.4 * BASE) == limit
 
     def test_a_limit_that_is_not_reached_is_not_raised(self, slow: Site) -> None:
-        assert slow.answers(320, BASE, level=3) == 4.0
+        limit = slow.answers(32, BASE, level=4)
+        assert slow.answers(320, BASE, level=3) == limit
 
     def test_one_may_always_be_in_flight(self) -> None:
-        """A page in 25 ms, though it takes 1 ms: .04 pages at once."""
         site = Site(Slowness())
-        site.answers(32, 0.001)
-        site.answers_until_limited(0.1)
+        site.answers(32, 0.001, level=1)
+        site.answers(64, 0.1, level=1)
         assert site.slowness.limit == 1.0
 
-    def test_latency_that_stays_was_no_queue_and_is_the_new_base(self, slow: Site) -> None:
-        """Four in flight, and still 300 ms: the site is that slow."""
-        assert slow.answers(32, 0.3) == math.inf
-        assert slow.slowness.base == pytest.approx(0.3)
-        assert slow.answers(1000, 0.3) == math.inf
+    def test_the_base_is_measured_ever_more_rarely(self, slow: Site) -> None:
+        """After 4, 16 and 36 rounds; each time half of the limit, for a round."""
+        slow.answers(32, BASE, level=4)
+        limits = slow.works(70, places=8)
+        measures = [n for n, limit in enumerate(limits) if limit <= 6.0]
+        assert measures == [3, 3 + 1 + 16, 3 + 1 + 16 + 1 + 36]
+
+    def test_a_third_more_than_the_site_works_on_is_in_flight(self, slow: Site) -> None:
+        """Eight places: 1.33 · 8 = 10.6, so ten and eleven in turn."""
+        slow.answers(32, BASE, level=4)
+        limits = slow.works(200, places=8)
+        assert {limit for limit in limits[-60:] if limit > 6.0} == {10.0, 11.0}
+
+    @pytest.mark.parametrize("low", [0.6, 1.6])
+    def test_a_base_that_chance_made_wrong_is_measured_away(self, slow: Site, low: float) -> None:
+        """It would be 60 % of what it is, and starve the crawl, or 160 %, and crowd the site."""
+        slow.answers(32, low * BASE, level=4)
+        slow.works(1000, places=8)
+        assert slow.slowness.base == pytest.approx(BASE, rel=0.1)
 
 
 class TestGrowth:
@@ -152,12 +175,11 @@ class TestGrowth:
         assert slowness.limit == 2.0
 
     def test_growth_ends_where_the_site_gets_slow(self) -> None:
+        """Twenty places: at more than 26 in flight it takes a third longer, a round later less."""
         site = Site(Slowness(1.0))
-        site.answers(32, BASE)
-        while site.slowness.limit > 4.0:
-            site.answers(1, 0.3)
-        assert site.slowness.limit == 4.0
-        assert site.answers(1, BASE) == 4.0
+        limits = site.works(40, places=20)
+        assert 26.0 < max(limits) < 64.0
+        assert {limit for limit in limits[-8:] if limit > 20.0} <= {25.0, 26.0, 27.0}
 
     def test_a_start_that_is_infinite_is_no_limit(self) -> None:
         assert Slowness().limit == math.inf
