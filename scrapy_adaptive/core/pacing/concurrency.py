@@ -20,8 +20,10 @@ least round trip that it saw; where service times scatter that is no base, and a
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
+from typing import Annotated
 
-from scrapy_adaptive.core.state.fields import LONG_AGO, Amount, Instant, Seconds
+from scrapy_adaptive.core.state.fields import LONG_AGO, Amount, Instant, Range, Seconds
 
 SLOW = 1.33
 """Latency, as a multiple of the base, above which requests queue."""
@@ -56,27 +58,27 @@ class Slowness:
         "_count",
         "_deviation",
         "_is_growing",
-        "_level",
         "_measures",
         "_restores",
         "_rounds",
         "_set_at",
+        "_slow",
         "base",
         "limit",
         "mean",
     )
 
-    limit: Amount
+    limit: Annotated[float, Range(1.0)]
     mean: Seconds
     base: Amount
     _is_growing: bool
     _deviation: Seconds
-    _level: Amount
     _count: int
     _set_at: Instant
+    _slow: Seconds
     _rounds: int
     _measures: int
-    _restores: Amount
+    _restores: int
 
     def __init__(self, starts_at: float = math.inf) -> None:
         self.limit = starts_at
@@ -84,14 +86,14 @@ class Slowness:
         self.base = math.inf
         self._is_growing = starts_at < math.inf
         self._deviation = 0.0
-        self._level = 0.0
-        """Mean of the requests in flight when these left; while the base is measured, before."""
         self._count = 0
         self._set_at = LONG_AGO
+        self._slow = 0.0
+        """The mean latency that made the first limit."""
         self._rounds = 0
         """Rounds since the base was measured."""
         self._measures = 0
-        self._restores = 0.0
+        self._restores = 0
         """The limit after the present measure; 0 where there is none."""
 
     def on_latency(self, now: float, sent_at: float, seconds: float, level: int) -> None:
@@ -102,8 +104,6 @@ class Slowness:
         weight = max(1.0 / ROUND, 1.0 / self._count)
         error = seconds - self.mean
         self.mean += weight * error
-        if not self._restores:
-            self._level += weight * (level - self._level)
         if self._count > 1:
             self._deviation += weight * (abs(error) - self._deviation)
         if self._is_growing and level >= self.limit:
@@ -119,30 +119,48 @@ class Slowness:
             self.base = min(self.base, self.mean + sure)
             if self.mean > SLOW * self.base + sure:
                 self._is_growing = False
-                self._measure(now, self._level * self.base / self.mean)
+                self._slow = self.mean
+                self._measure(now, level, self.base / self.mean)
         elif level >= self.limit:
             self._rounds += 1
             if self._rounds >= APART * self._measures * self._measures:
-                self._measure(now, self.limit)
+                self._measure(now, int(self.limit), 1.0)
             else:
                 self._set(now, self.limit + (1.0 if self.mean < SLOW * self.base else -1.0))
 
-    def _measure(self, now: float, limit: float) -> None:
-        """Let less in flight for a round; that limit is the one to return to."""
+    def _measure(self, now: float, restores: int, served: float) -> None:
+        """Let less in flight for a round.
+
+        Args:
+            restores: the limit to return to.
+            served: share of so many that the site works on, as far as is known.
+        """
         self._rounds = 0
-        self._restores = limit
-        self._set(now, math.floor(LESS * limit))
+        self._restores = restores
+        self._set(now, math.floor(LESS * served * restores))
 
     def _on_measured(self, now: float) -> None:
         """Nothing queued in this round: its latency is the base, or its share of it."""
-        if not self._measures:  # the limit was made of a base that was a guess
-            self._restores = math.ceil(min(self._level, self._restores * self.mean / self.base))
         self._measures = min(MEASURES, self._measures + 1)
-        self.base += (self.mean - self.base) / self._measures
+        if self._measures == 1:
+            if self.mean < self._slow:
+                self._restores = math.ceil(self._restores * self.mean / self._slow)
+            self.base = self.mean
+        else:
+            self.base += (self.mean - self.base) / self._measures
         self._set(now, self._restores)
-        self._restores = 0.0
+        self._restores = 0
 
     def _set(self, now: float, limit: float) -> None:
         self.limit = max(1.0, limit)
         self._set_at = now
         self._count = 0
+
+    def after_reading(self, names: Collection[str]) -> None:
+        """Refuse a limit that no latency can have taught.
+
+        Raises:
+            ValueError: it is finite, and the base is not.
+        """
+        if self.limit < math.inf and not self._is_growing and not self.base < math.inf:
+            raise ValueError(f"Slowness.base is {self.base}, though its limit is {self.limit}")

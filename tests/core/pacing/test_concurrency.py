@@ -7,10 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_adaptive.core.pacing.concurrency import Slowness
+from scrapy_adaptive.core.state.reading import Clock, read_into
+from scrapy_adaptive.core.state.writing import written
 from tests.core.virtual import STEADY
 
 BASE = 0.09
 """Seconds of a site that is not slow."""
+
+MOST = 64
+"""Requests that a crawl may have in flight at all."""
 
 
 class Site:
@@ -34,7 +39,8 @@ class Site:
         limits = []
         for _ in range(32 * rounds):
             limit = self.slowness.limit
-            self.answers(1, BASE * max(1.0, limit / places), level=int(limit))
+            level = int(min(limit, MOST))
+            self.answers(1, BASE * max(1.0, level / places), level=level)
             if self.slowness.limit != limit:
                 limits.append(self.slowness.limit)
         return limits
@@ -183,6 +189,33 @@ class TestGrowth:
 
     def test_a_start_that_is_infinite_is_no_limit(self) -> None:
         assert Slowness().limit == math.inf
+
+
+class TestDamage:
+    """What was read of a file is refused, or learned from here on."""
+
+    @pytest.mark.parametrize("rounds", [0, 1, 2, 8])
+    @pytest.mark.parametrize("value", [0, 1, 0.5, 1e11, "inf"])
+    def test_any_number_in_place_of_another_is_refused_or_does_no_harm(
+        self, slow: Site, value: float, rounds: int
+    ) -> None:
+        slow.works(rounds, places=8)
+        data = written(slow.slowness, None, slow.now)
+        for name in data:
+            site = Site(Slowness())
+            site.now = slow.now
+            try:
+                read_into(site.slowness, {**data, name: value}, Clock(now=slow.now, at=slow.now))
+            except ValueError:
+                continue
+            site.works(40, places=8)
+            assert site.slowness.limit >= 1.0
+            assert 0.0 <= site.slowness.base < math.inf
+
+    def test_a_limit_without_a_base_is_refused(self, slow: Site) -> None:
+        data = {**written(slow.slowness, None, 0.0), "base": "inf"}
+        with pytest.raises(ValueError, match=r"base is inf, though its limit is 4\.0"):
+            read_into(Slowness(), data, Clock(now=0.0, at=0.0))
 
 
 @STEADY
