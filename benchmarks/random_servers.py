@@ -5,7 +5,8 @@ constants of `hold` may be set on seeds up to 9; what is claimed of it is printe
 crawl lasts two virtual hours, or as long as an oracle needs for `--pages`, ten minutes at least.
 
 Goodput is a share of an oracle that knows the rule, the N and the network, at most 100 %. Refusals
-are a share of all hits, beyond those that come by chance.
+are a share of all hits, beyond those that come by chance. The last column is the worst mean
+latency, as a multiple of that of a page alone.
 
     python benchmarks/random_servers.py [--seed 101] [--count 300] [--laws hold,aimd,cubic]
         [--group mixed] [--pages 20000] [--rows] [--out FOLDER]
@@ -74,6 +75,8 @@ class Found:
     pause: float
     latency: float
     lost: int
+    base: float
+    """Seconds of latency of one page alone, on average."""
     is_late: bool = False
 
 
@@ -129,6 +132,7 @@ def read(job: tuple[str, str, int, int], site: Site, line: Timeline, until: floa
         pause=longest_pause(line, until),
         latency=statistics.fmean(latencies) if latencies else 0.0,
         lost=line.lost_count,
+        base=2.0 * site.one_way + (site.service.mean if site.service else 0.0),
         is_late=site.most_pages > accepted,
     )
 
@@ -138,7 +142,19 @@ def _goodput(line: Timeline, site: Site, until: float) -> float:
     return min(100.0, 100.0 * bisect_left(line.accepted, until) / oracle) if oracle else 100.0
 
 
-HEADS = ("count", "mean", "median", "5th", "< 80%", "> 1%", "refused", "10 min", "late", "lost")
+HEADS = (
+    "count",
+    "mean",
+    "median",
+    "5th",
+    "< 80%",
+    "> 1%",
+    "refused",
+    "10 min",
+    "late",
+    "lost",
+    "x base",
+)
 
 
 def line(name: str, found: Sequence[Found]) -> str:
@@ -156,6 +172,7 @@ def line(name: str, found: Sequence[Found]) -> str:
         f"{statistics.fmean(each.first for each in found):.1f}",
         f"{percent * sum(each.is_late for each in found):.1f}",
         f"{sum(each.lost for each in found)}",
+        f"{max(each.latency / each.base for each in found):.2f}",
     )
     return f"{name:<34}" + "".join(f"{cell:>8}" for cell in cells)
 
