@@ -172,7 +172,7 @@ def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Ver
         state.hits,
         state.series,
         faster=rate / epoch.rate,
-        saved=epoch.outage * epoch.rate + 1.0,
+        saved=epoch.outage * epoch.rate,
         window=(bracket.unit or told or min(state.quiet, MINUTE)) * epoch.rate,
     )
     return Verdict(rate)
