@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scrapy_adaptive.core.pacing.latency import next_delay
 from scrapy_adaptive.simulation.network import network
@@ -26,7 +26,7 @@ from scrapy_adaptive.simulation.servers.combined import (
     Gate,
     NestedServer,
 )
-from scrapy_adaptive.simulation.servers.faults import NoisyServer
+from scrapy_adaptive.simulation.servers.faults import NoisyServer, SilentServer
 from scrapy_adaptive.simulation.servers.occupancy import FreeServer
 from scrapy_adaptive.simulation.servers.rates import constant, stepped, waving
 from scrapy_adaptive.simulation.servers.service import (
@@ -126,6 +126,12 @@ class Site:
     """Requests a second that N allows."""
     most_pages: int = 0
     """Pages after which the crawl is over; 0 for no end."""
+    silent: float = 0.0
+    """Share of the requests that are never answered."""
+    timeout: float = 0.0
+    """Seconds after which the crawler gives one up."""
+    idle: list[tuple[float, float]] = field(default_factory=list)
+    """When there is nothing to ask for."""
 
     def delay(self, seed: str) -> Callable[[], float]:
         """Seconds of one message, drawn anew."""
@@ -138,6 +144,8 @@ class Site:
 
     def oracle(self, now: float) -> float:
         """Pages a second of who knows the rule, the N and the network."""
+        if any(begin <= now < end for begin, end in self.idle):
+            return 0.0
         limit = min(self.server.capacity(now) * self.share, self.own_rate)
         if self.noise:
             # each refusal: a pause, and the round trip of the one that ends it
@@ -158,7 +166,8 @@ class Site:
     def _own_rate(self, seed: str) -> float:
         delay, took = self.delay(f"{seed} oracle"), self.service
         latencies = [delay() + delay() + (took.draw() if took else 0.0) for _ in range(SAMPLES)]
-        most = PER_DOMAIN / (sum(latencies) / SAMPLES)
+        mean = sum(latencies) / SAMPLES
+        most = PER_DOMAIN / (mean + self.silent * self.timeout)
         if self.target_concurrency == AUTO:
             return most
         at, total = latencies[0], 0.0
@@ -468,16 +477,31 @@ def draw_classes(draw: Draw, number: int) -> Site:
     return Site("classes and host", f"ten of 1/s, {text}", NestedServer([host, alike]), kinds=10)
 
 
-def draw_troubled(draw: Draw, number: int) -> Site:
-    """Bursts of failures, and refusals that take seconds."""
-    site = draw_mixed(draw, number)
-    site.kind = "troubled"
-    took = service("fixed", 1e-9, random.Random(0))
-    if draw.yes() and site.service is None:
-        site.server = SlowServer(site.server, took, draw.log(0.5, 5.0))
+def _spells(draw: Draw, most: float) -> list[tuple[float, float]]:
+    """One to four times of the crawl, of a second to so many: from when until when."""
     starts = [draw.chance.uniform(60.0, WHOLE) for _ in range(draw.chance.randint(1, 4))]
-    bursts = [(start, start + draw.log(1.0, 60.0)) for start in starts]
-    site.server, site.paced = FailingServer(site.server, bursts), None
+    return [(start, start + draw.log(1.0, most)) for start in starts]
+
+
+def draw_troubled(draw: Draw, number: int) -> Site:
+    """Bursts of failures, refusals that take seconds, requests that are never answered, and times
+    in which the crawl has nothing to ask for."""
+    site = draw_mixed(draw, number)
+    trouble, most = (("failing", 60.0), ("slow refusals", 0.0), ("silent", 0.0), ("idle", 1800.0))[
+        number % 4
+    ]
+    site.kind, site.paced = trouble, None
+    if trouble == "slow refusals":
+        took = service("fixed", 1e-9, random.Random(0))
+        site.server = SlowServer(site.server, took, draw.log(0.5, 5.0))
+    elif trouble == "failing":
+        site.server = FailingServer(site.server, _spells(draw, most))
+    elif trouble == "idle":
+        site.idle = sorted(_spells(draw, most))
+    else:
+        site.silent, site.timeout = draw.log(0.0005, 0.01), draw.log(5.0, 180.0)
+        chance = random.Random(draw.chance.random())
+        site.server = SilentServer(site.server, site.silent, site.timeout, chance)
     return site
 
 

@@ -29,9 +29,16 @@ from .types import Answer, Decision, Event, Hold, Learned, Outcome, Page, Permit
 if TYPE_CHECKING:
     from .slot_config import Limits
 
+LATE = 4.0
+"""Mean latencies for which a pause waits for what is in flight: who takes longer is no news, and is
+waited for in no later pause either. A request that is never answered takes as long as its time-out,
+and each refusal beside one would cost the longest wait."""
+
+LEAST_DRAIN = 1.0
+"""Seconds of that wait at least."""
+
 DRAIN = 10.0
-"""Most seconds for which a pause waits for what is in flight: who takes longer is no news, and is
-waited for in no later pause either."""
+"""The same at most, and where no latency is known."""
 
 RECHECK_MOST = 12.0
 """Most seconds of silence before a recheck: just over ten, as people write limits."""
@@ -283,7 +290,9 @@ class Slot:
             return Hold(NEVER, Reason.PROBE) if self._probe is not None else None
         if busy > self.in_flight:
             return Hold(NEVER, Reason.IN_FLIGHT)
-        drained_at = pause.last_refused_at + self._drain
+        late = LATE * self.slowness.mean
+        drain = min(self._drain, max(LEAST_DRAIN, late)) if late else self._drain
+        drained_at = pause.last_refused_at + drain
         if busy - self._straggler_count and now < drained_at:
             return Hold(max(pause.until, drained_at), Reason.IN_FLIGHT)
         return Hold(pause.until, Reason.PAUSED) if now < pause.until else None

@@ -238,8 +238,9 @@ class Crawl:
         hints = reply.hints
         answer = Answer(
             reply.outcome,
-            latency=latency,
+            latency=None if reply.silent else latency,
             may_lower=accepted,
+            silent=reply.silent,
             told=None if accepted else hints.told,
             quotas=hints.quotas,
             page=page.number,

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.ceiling.base import SLOWEST
 from scrapy_adaptive.core.governor import Governor
-from scrapy_adaptive.core.slot import DRAIN, Slot
+from scrapy_adaptive.core.slot import LEAST_DRAIN, Slot
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.types import Permit, Reason
 
@@ -121,7 +121,7 @@ class Observer(RuleBasedStateMachine):
         """Whether all of that slot is back, or late enough to be no news any more."""
         seen = self.seen[key]
         awaited = [permit for permit in self.out_of(key) if permit not in seen.stragglers]
-        return not awaited or self.now >= seen.refused_at + DRAIN
+        return not awaited or self.now >= seen.refused_at + LEAST_DRAIN
 
     def check_numbers(self, slot: Slot) -> None:
         """Neither negative nor NaN, and finite where it must be."""

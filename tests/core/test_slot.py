@@ -72,6 +72,18 @@ class TestTrips:
         assert virtual.send().probe
         assert not straggler.ended
 
+    def test_where_latency_is_known_a_straggler_is_waited_for_four_times_as_long(self) -> None:
+        """Pages take half a second: what is not back after two is one that is never answered."""
+        virtual = Virtual(UNPACED)
+        served, first, straggler = virtual.send_many(3)
+        virtual.wait(0.5)
+        virtual.accept(served, latency=0.5)
+        virtual.refuse(first)
+        assert virtual.held_until(Reason.IN_FLIGHT) == pytest.approx(0.5 + 4.0 * 0.5)
+        virtual.wait_out()
+        assert virtual.send().probe
+        assert not straggler.ended
+
     def test_a_straggler_is_not_waited_for_longer_than_the_silence_lasts(self) -> None:
         """The site asked for a minute: a response that takes longer does not prolong it."""
         virtual = Virtual(UNPACED)

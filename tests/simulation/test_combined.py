@@ -7,6 +7,7 @@ import random
 import pytest
 
 from scrapy_adaptive.core.types import Outcome
+from scrapy_adaptive.simulate import simulate
 from scrapy_adaptive.simulation.servers.base import Page
 from scrapy_adaptive.simulation.servers.combined import (
     ClassesServer,
@@ -14,6 +15,7 @@ from scrapy_adaptive.simulation.servers.combined import (
     FirstVisitServer,
     NestedServer,
 )
+from scrapy_adaptive.simulation.servers.faults import SilentServer
 from scrapy_adaptive.simulation.servers.occupancy import FreeServer
 from scrapy_adaptive.simulation.servers.rates import constant
 from scrapy_adaptive.simulation.servers.service import (
@@ -80,3 +82,20 @@ def test_a_failing_server_fails_between_two_instants_only() -> None:
     accepted, failed = Outcome.ACCEPTED, Outcome.FAILED
     assert found == [accepted, failed, failed, accepted]
     assert server.capacity(15.0) == 0.0
+
+
+def test_a_silent_server_serves_what_it_answers() -> None:
+    server = SilentServer(FreeServer(0.1), 0.25, 30.0, random.Random(1))
+    replies = [server.on_arrival(float(number), PAGE) for number in range(1000)]
+    silent = [reply for reply in replies if reply.silent]
+    assert 200 < len(silent) < 300  # a quarter, and three and a half standard deviations
+    assert {(reply.outcome, reply.service) for reply in silent} == {(Outcome.FAILED, 30.0)}
+    assert all(reply.outcome is Outcome.ACCEPTED for reply in replies if not reply.silent)
+
+
+def test_a_crawl_gives_a_silent_request_up_and_fetches_its_page_again() -> None:
+    site = BucketServer(constant(10.0), 5)
+    crawl = simulate(SilentServer(site, 0.005, 30.0, random.Random(1)), 600.0)
+    assert crawl.timeline.lost_count == 0  # one page in eight million is silent three times
+    assert crawl.goodput is not None
+    assert crawl.goodput > 0.9

@@ -34,6 +34,8 @@ class Reply:
     """What the headers of the answer tell."""
     banned: bool = False
     """The request arrived during a ban."""
+    silent: bool = False
+    """Nothing comes back: the crawler gives up after those seconds of service."""
 
 
 ACCEPTED = Reply(Outcome.ACCEPTED)

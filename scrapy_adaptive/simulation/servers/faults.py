@@ -1,4 +1,4 @@
-"""Refusals that have nothing to do with the rate, around any server.
+"""Refusals and silences that have nothing to do with the rate, around any server.
 
 Laws
 ----
@@ -33,6 +33,34 @@ class NoisyServer:
         """What the server says, or 503."""
         reply = self.inner.on_arrival(now, page)
         return _broken(reply) if self._chance.random() < self._share else reply
+
+    def capacity(self, now: float) -> float:
+        """The server's, less the share."""
+        return self.inner.capacity(now) * (1.0 - self._share)
+
+
+class SilentServer:
+    """Never answers some requests, which it would have served.
+
+    Args:
+        inner: the server.
+        share: of the pages it would serve, in [0, 1].
+        seconds: after so many the crawler gives up, as DOWNLOAD_TIMEOUT says.
+        chance: draws them.
+    """
+
+    def __init__(self, inner: Server, share: float, seconds: float, chance: random.Random) -> None:
+        self.inner = inner
+        self._share = share
+        self._seconds = seconds
+        self._chance = chance
+
+    def on_arrival(self, now: float, page: Page) -> Reply:
+        """What the server says, or nothing."""
+        reply = self.inner.on_arrival(now, page)
+        if reply.outcome is Outcome.ACCEPTED and self._chance.random() < self._share:
+            return Reply(Outcome.FAILED, self._seconds, silent=True)
+        return reply
 
     def capacity(self, now: float) -> float:
         """The server's, less the share."""
