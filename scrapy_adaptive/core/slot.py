@@ -394,24 +394,30 @@ class Slot:
         """A request ended at `now`; `chance` in [0, 1) lengthens a silence a little."""
         self._end(permit)
         before = self.delay
-        if answer.latency is not None:
-            if self.expected_places and answer.may_lower and not self.accepted_count:
-                self._expect_places(answer.latency)
-            self.pace.on_latency(
-                answer.latency, may_lower=answer.may_lower, is_strange=self._is_strange(answer)
-            )
-            if answer.may_lower and self.phase is Phase.CLOSED:
-                self.slowness.on_latency(now, permit.sent_at, answer.latency, permit.level)
         if answer.quotas:
             self.pace.on_quotas(now, answer.quotas, self._sent_count - permit.number)
         if answer.outcome is Outcome.ACCEPTED:
+            self._on_latency(permit, answer, now)
             event, why = self._on_accepted(permit, answer, now)
-        else:
+        else:  # by the pace at which it left: its own latency may slow that down
             event, why = self._on_refused(permit, answer, now, chance)
+            self._on_latency(permit, answer, now)
         self._look_at_failures(now)
         wait = self.silent_for(now)
         again = answer.outcome is Outcome.REFUSED and event is not Event.BROKEN
         return Decision(event, self.delay, self.delay - before, wait, why, again=again)
+
+    def _on_latency(self, permit: Permit, answer: Answer, now: float) -> None:
+        """What the seconds until an answer teach."""
+        if answer.latency is None:
+            return
+        if self.expected_places and answer.may_lower and not self.accepted_count:
+            self._expect_places(answer.latency)
+        self.pace.on_latency(
+            answer.latency, may_lower=answer.may_lower, is_strange=self._is_strange(answer)
+        )
+        if answer.may_lower and self.phase is Phase.CLOSED:
+            self.slowness.on_latency(now, permit.sent_at, answer.latency, permit.level)
 
     def _is_strange(self, answer: Answer) -> bool:
         """Whether this is an error of a host that has served nothing yet: nobody can tell its pace,
