@@ -490,7 +490,7 @@ def draw_troubled(draw: Draw, number: int) -> Site:
     trouble, most = (("failing", 60.0), ("slow refusals", 0.0), ("silent", 0.0), ("idle", 1800.0))[
         number % 4
     ]
-    site.kind, site.paced = trouble, None
+    site.kind = trouble
     if trouble == "slow refusals":
         took = service("fixed", 1e-9, random.Random(0))
         site.server = SlowServer(site.server, took, draw.log(0.5, 5.0))
