@@ -44,11 +44,6 @@ class MeterTable:
     def __iter__(self) -> Iterator[tuple[str, Meter]]:
         return iter(self._meters.items())
 
-    @property
-    def shared_count(self) -> int:
-        """Meters that keys share for want of room."""
-        return len(self._shared)
-
     def get(self, key: str, rule: Rule) -> Meter | None:
         """The meter of this key; None where there is none, so that it is full."""
         found = self._meters.get(key)

@@ -178,7 +178,7 @@ class Hold(Ceiling):
             # The rate did not bind: what was served all the same has passed, and is not owed.
             bracket.lo = max(bracket.lo, min(bracket.rate, bracket.served / seconds))
         busy = state.history.seconds(now, 1.0 / rate)
-        self._congestion = Congestion(now, rate, permit.level, bracket.passed, busy)
+        self._congestion = Congestion(now, rate, permit.level, busy)
 
     def _own_cap(self) -> Cap:
         """What was served until two were in flight, or one was refused, was alone in flight."""

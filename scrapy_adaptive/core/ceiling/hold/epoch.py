@@ -38,8 +38,6 @@ class Congestion:
     """The rate in use then, 1/s."""
     level: int = 1
     """Requests in flight when the first refused one left."""
-    passed: int = 0
-    """Requests that had passed at that rate."""
     busy: Amount = 0.0
     """Seconds from the recovery before to the refusal."""
     refusals: int = 0
@@ -79,7 +77,6 @@ class Congestion:
             least=least,
             served=served,
             spacing=spacing,
-            passed=self.passed,
             level=self.level,
             outage=outage,
             span=seconds - recovery.waited,
@@ -107,8 +104,6 @@ class Epoch:
     """Requests served since the recovery before."""
     spacing: int
     """Requests served since the refusal before."""
-    passed: int
-    """Those of them that left at the rate that was refused."""
     level: int
     """Requests in flight when the first refused one left."""
     outage: float
