@@ -11,7 +11,7 @@ import pytest
 from scrapy_adaptive.core.breaker.breaker import Phase
 from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Decision, Event, Hold, Reason, Wanted
+from scrapy_adaptive.core.types import Answer, Decision, Event, Hold, Outcome, Reason, Wanted
 from tests.core.virtual import Virtual
 
 PACED = Limits(start_delay=1.0)
@@ -102,6 +102,26 @@ class TestTrips:
         assert virtual.accept(straggler).event is Event.ACCEPTED
         assert virtual.hold() == Hold(math.inf, Reason.PROBE)
         assert virtual.accept(probe).event is Event.RECOVERED
+
+    def test_a_refusal_that_takes_seconds_is_of_the_pace_at_which_it_left(self) -> None:
+        """At 2/s, and refused after four seconds: those slow the pace, which has left long ago."""
+        virtual = Virtual(Limits(start_delay=0.5), ceiling="hold")
+        virtual.fetch(3)
+        permits = []
+        for _ in range(2):
+            virtual.wait_out()
+            permits.append(virtual.send())
+        rate = virtual.slot().rate
+        virtual.wait(4.0)
+        slow = Answer(Outcome.REFUSED, latency=4.0, may_lower=False)
+        for permit in permits:
+            virtual.governor.on_answer(permit, slow, virtual.now)
+        assert virtual.slot().pace.latency_delay > 1.0
+        virtual.wait_out()
+        virtual.accept(virtual.send())
+        learned = virtual.slot().learned
+        assert learned is not None
+        assert learned.refused_rate == pytest.approx(rate)
 
     def test_all_back_before_the_wait_is_over_leaves_the_wait(self) -> None:
         virtual = Virtual(UNPACED)
