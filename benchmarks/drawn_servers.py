@@ -487,17 +487,14 @@ def draw_troubled(draw: Draw, number: int) -> Site:
     """Bursts of failures, refusals that take seconds, requests that are never answered, and times
     in which the crawl has nothing to ask for."""
     site = draw_mixed(draw, number)
-    trouble, most = (("failing", 60.0), ("slow refusals", 0.0), ("silent", 0.0), ("idle", 1800.0))[
-        number % 4
-    ]
-    site.kind = trouble
+    site.kind = trouble = ("failing", "slow refusals", "silent", "idle")[number % 4]
     if trouble == "slow refusals":
         took = service("fixed", 1e-9, random.Random(0))
         site.server = SlowServer(site.server, took, draw.log(0.5, 5.0))
     elif trouble == "failing":
-        site.server = FailingServer(site.server, _spells(draw, most))
+        site.server = FailingServer(site.server, _spells(draw, 60.0))
     elif trouble == "idle":
-        site.idle = sorted(_spells(draw, most))
+        site.idle = sorted(_spells(draw, 1800.0))
     else:
         site.silent, site.timeout = draw.log(0.0005, 0.01), draw.log(5.0, 180.0)
         chance = random.Random(draw.chance.random())

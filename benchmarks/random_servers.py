@@ -106,10 +106,12 @@ def crawl(job: tuple[str, str, int, int], pages: int) -> Found:
         until = min(WHOLE, LATE * site.most_pages / rate + 10.0)
     crawler = Crawl(governor(site, law, name), site.server, site.pages(name), site.delay(name))
     for begin, end in site.idle:
-        if crawler.now < begin < until:
+        if begin >= until:
+            break
+        if crawler.now < begin:
             crawler.run(begin)
             crawler.drain()
-            crawler.wait(min(end, until))
+        crawler.wait(min(end, until))
     return read(job, site, crawler.run(until), until)
 
 
