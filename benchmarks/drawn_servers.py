@@ -26,7 +26,7 @@ from scrapy_adaptive.simulation.servers.combined import (
     Gate,
     NestedServer,
 )
-from scrapy_adaptive.simulation.servers.faults import NoisyServer, SilentServer
+from scrapy_adaptive.simulation.servers.faults import DeadPagesServer, NoisyServer, SilentServer
 from scrapy_adaptive.simulation.servers.occupancy import FreeServer
 from scrapy_adaptive.simulation.servers.rates import constant, stepped, waving
 from scrapy_adaptive.simulation.servers.service import (
@@ -58,6 +58,9 @@ JITTER_REFUSED = 0.002
 
 PACED = 3000
 """Requests by which it knows how fast that is."""
+
+ASKED = 3.0
+"""Times that the oracle asks for a page that is broken, as Scrapy does."""
 
 
 class Draw:
@@ -114,6 +117,8 @@ class Site:
     """Share of the pages that is refused by chance."""
     wait: float = 0.25
     """Seconds that the oracle waits after such a refusal."""
+    broken: int = 0
+    """Pages of which one is refused whatever the pace; 0 for none."""
     kinds: int = 1
     """Classes of pages."""
     paced: Callable[[], Server] | None = None
@@ -147,11 +152,16 @@ class Site:
         if any(begin <= now < end for begin, end in self.idle):
             return 0.0
         limit = min(self.server.capacity(now) * self.share, self.own_rate)
-        if self.noise:
+        if refusals := self.noise / (1.0 - self.noise) + self.broken_refusals:
             # each refusal: a pause, and the round trip of the one that ends it
             pause = self.wait + 2.0 * self.one_way + (self.service.mean if self.service else 0.0)
-            limit = limit / (1.0 + self.noise / (1.0 - self.noise) * limit * pause)
+            limit = limit / (1.0 + refusals * limit * pause)
         return limit
+
+    @property
+    def broken_refusals(self) -> float:
+        """Refusals of broken pages for each page that is served."""
+        return ASKED / (self.broken - 1.0) if self.broken else 0.0
 
     def know(self, seed: str) -> None:
         """Let the oracle find out what it knows."""
@@ -411,6 +421,15 @@ def draw_half_percent(draw: Draw, number: int) -> Site:
     return site
 
 
+def draw_broken(draw: Draw, number: int) -> Site:
+    """Some pages are refused whatever the pace: half a percent of them, one, two or five."""
+    site = draw_mixed(draw, number)
+    site.broken = (200, 100, 50, 20)[number % 4]
+    site.kind = f"broken {1.0 / site.broken:.1%}"
+    site.server = DeadPagesServer(site.server, site.broken)
+    return site
+
+
 def draw_first(draw: Draw, number: int) -> Site:
     """Each page's first visit is refused."""
     return Site(
@@ -523,6 +542,7 @@ GROUPS: dict[str, Callable[[Draw, int], Site]] = {
     "low": draw_low,
     "chance": draw_chance,
     "half-percent": draw_half_percent,
+    "broken": draw_broken,
     "first-visit": draw_first,
     "bans": draw_long_ban,
     "quotas": draw_quota,

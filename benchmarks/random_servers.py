@@ -120,7 +120,7 @@ def read(job: tuple[str, str, int, int], site: Site, line: Timeline, until: floa
     law, _, _, number = job
     accepted, refused = len(line.accepted), len(line.refused)
     hits = accepted + refused
-    beyond = max(0.0, refused - site.noise * hits)
+    beyond = max(0.0, refused - site.noise * hits - site.broken_refusals * accepted)
     latencies = line.latencies
     goodput = _goodput(line, site, until)
     if site.most_pages:
@@ -138,7 +138,7 @@ def read(job: tuple[str, str, int, int], site: Site, line: Timeline, until: floa
         pages=accepted,
         pause=longest_pause(line, until),
         latency=statistics.fmean(latencies) if latencies else 0.0,
-        lost=line.lost_count,
+        lost=sum(not site.broken or page % site.broken > 0 for page in line.lost),
         base=2.0 * site.one_way + (site.service.mean if site.service else 0.0),
         is_late=site.most_pages > accepted,
     )

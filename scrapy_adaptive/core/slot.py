@@ -19,7 +19,7 @@ from .breaker.breaker import Phase, Signal
 from .breaker.failures import UNHURT, UNTRIED, Failures
 from .breaker.pause import NEVER, NO_PAUSE, Pause
 from .ceiling.base import Ceiling
-from .diagnosis.broken_pages import NO_SUSPECTS, Suspects
+from .diagnosis.broken_pages import NO_SUSPECTS, Blame, Suspects
 from .diagnosis.page_classes import Classes
 from .pacing.concurrency import Slowness
 from .pacing.pace import Pace
@@ -584,7 +584,7 @@ class Slot:
         else:
             self.ceiling.on_recovered(now, recovery)
         self._excused = False
-        if self.suspects.sole is not None:
+        if self.suspects.sole is not None and not self.ceiling.noise_ratio:
             wait, asked = recovery.waited if recovery.tries else 0.0, self.ceiling.recheck
             most = max(RECHECK_MOST, asked) if self.expected_rate else RECHECK_MOST
             self._recheck_at = now + min(max(wait, asked), most)
@@ -608,12 +608,25 @@ class Slot:
         self, permit: Permit, answer: Answer, now: float, chance: float
     ) -> tuple[Event, str] | None:
         """What a refusal says where the pace is not to blame; None where it may be."""
-        suspects, noise = self.suspects, self.ceiling.noise_ratio
-        if suspects.is_broken(answer.page, probe=permit.probe, recheck=permit.recheck, noise=noise):
+        suspects, share = self.suspects, 0.0
+        if self.classes is not None and answer.kind is not None:
+            if answer.page not in suspects:
+                self.classes.on_first_refused(answer.kind)
+            share = self.classes.refused_share(answer.kind)
+        blame = suspects.blame(
+            answer.page,
+            probe=permit.probe,
+            recheck=permit.recheck,
+            noise=self.ceiling.noise_ratio,
+            share=share,
+        )
+        if blame is not Blame.PACE:
             self._excused |= self.phase is Phase.CLOSED
             self._pardon(answer.page, now)
             self._pause(now, self._backoff.first(rate=NEVER, told=answer.told), chance, answer)
-            return Event.BROKEN, "this page is refused whatever the pace"
+            if blame is Blame.BROKEN:
+                return Event.BROKEN, "this page is refused whatever the pace"
+            return Event.LATE, "this page is refused, others are not"
         if self.phase is Phase.CLOSED and self._is_first_visit(answer):
             suspects.on_refused(answer.page)
             self._recheck_at = now + BREATH
@@ -664,7 +677,7 @@ class Slot:
     def _make_parts(self) -> None:
         """Most slots are never refused, and have no need of these."""
         if self.suspects is NO_SUSPECTS:
-            self.suspects = Suspects()
+            self.suspects = Suspects(self.accepted_count)
         if self._backoff is NO_BACKOFF:
             self._backoff = Backoff()
         if self._failures in (UNTRIED, UNHURT):

@@ -51,8 +51,13 @@ class Timeline:
     """Hits while banned; they are among the refused too."""
     latencies: list[float] = field(default_factory=list)
     """Seconds, of accepted requests, in order."""
-    lost_count: int = 0
-    """Broken pages that were given up."""
+    lost: list[int] = field(default_factory=list)
+    """Numbers of the pages that were given up, as broken ones."""
+
+    @property
+    def lost_count(self) -> int:
+        """Pages that were given up."""
+        return len(self.lost)
 
 
 class Frontier:
@@ -253,4 +258,4 @@ class Crawl:
         elif decision.again:
             self._frontier.give_back(page)
         elif self._frontier.retry(page):
-            self.timeline.lost_count += 1
+            self.timeline.lost.append(page.number)

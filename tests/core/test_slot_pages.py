@@ -90,14 +90,15 @@ class TestRechecks:
         assert virtual.slot().wanted is Wanted.SUSPECTED
         assert [virtual.slot().is_suspect(page) for page in "vwxy"] == [False, False, True, False]
 
-    def test_a_suspect_refused_at_its_recheck_is_broken_and_the_cut_is_taken_back(
+    def test_a_suspect_refused_at_its_recheck_is_excused_and_the_cut_is_taken_back(
         self, suspecting: Virtual
     ) -> None:
+        """It is asked for again: too little was served to tell that it is broken."""
         assert suspecting.slot().delay == 2.0
-        assert rechecked(suspecting, page="x", accepted=False) is Event.BROKEN
+        assert rechecked(suspecting, page="x", accepted=False) is Event.LATE
         assert suspecting.slot().delay == 1.0
 
-    def test_after_a_broken_page_there_is_a_breath_and_a_probe(self, suspecting: Virtual) -> None:
+    def test_after_an_excused_page_there_is_a_breath_and_a_probe(self, suspecting: Virtual) -> None:
         """Refused at 5.2 s: silent until 5.45 s, and the pace of 1/s is kept too."""
         rechecked(suspecting, page="x", accepted=False)
         assert suspecting.held_until(Reason.PAUSED) == pytest.approx(5.45)
@@ -109,13 +110,25 @@ class TestRechecks:
         suspecting.accept(permit, page="z")
         assert suspecting.slot().wanted is Wanted.ANY
 
-    def test_a_broken_page_is_broken_at_once_the_next_time(self, suspecting: Virtual) -> None:
+    def test_an_excused_page_is_excused_at_once_the_next_time(self, suspecting: Virtual) -> None:
         rechecked(suspecting, page="x", accepted=False)
         suspecting.fetch(page="y")
         suspecting.wait_out()
         decision = suspecting.refuse(suspecting.send(), page="x")
-        assert (decision.event, decision.again) == (Event.BROKEN, False)
+        assert (decision.event, decision.again) == (Event.LATE, True)
         assert decision.delay == 1.0
+
+    def test_a_suspect_is_broken_where_chance_does_not_explain_its_refusals(self) -> None:
+        """A recheck counts twice; one page of 48 is refused, thrice in a row: 9.0e-6."""
+        virtual = Virtual(Limits(start_delay=1.0))
+        for _ in range(46):
+            virtual.fetch(page="y")
+        virtual.wait_out()
+        virtual.refuse(virtual.send(), page="x")
+        virtual.fetch(page="y")
+        virtual.wait_out()
+        decision = virtual.refuse(virtual.send(), page="x")
+        assert (decision.event, decision.again) == (Event.BROKEN, False)
 
     def test_what_a_broken_page_was_told_is_obeyed(self, suspecting: Virtual) -> None:
         suspecting.wait_out()

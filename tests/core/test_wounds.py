@@ -16,12 +16,12 @@ UNPACED = Limits(start_delay=0.0)
 
 @pytest.fixture
 def excused() -> Virtual:
-    """Page "x" asked for 600 s and was found to be broken: a breath of silence, and no cut."""
+    """Page "x" asked for 600 s and was found to be at fault: a breath of silence, and no cut."""
     virtual = Virtual(PACED)
     virtual.refuse(virtual.send(), page="x", told=600.0)
     virtual.fetch(page="y")
     virtual.wait_out()
-    assert virtual.refuse(virtual.send(), page="x").event is Event.BROKEN
+    assert virtual.refuse(virtual.send(), page="x").event is Event.LATE
     virtual.wait_out()
     return virtual
 

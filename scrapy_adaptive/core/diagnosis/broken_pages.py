@@ -3,20 +3,22 @@
 Laws
 ----
 * A page is suspected when it alone was refused in its congestion epoch.
-* A suspected page refused again at its recheck is broken: another page was accepted after
-  the same silence, so the pace is not to blame.
+* A suspected page refused again at its recheck is excused: another page was accepted after the same
+  silence, so the pace is not to blame, nor for its next refusals.
+* A page is broken once it was refused more often in a row than chance explains, as often as the
+  site refuses pages at their first visit.
 * A page whose probe is the third in a row to be refused while only refused pages are left is
   broken too.
 * A site that serves pages at their second visit alone refuses each of them once: that is neither
   the pace nor the page.
-* A page is broken only until another page makes an epoch: then the site refuses others too.
-* An accepted page is neither suspected nor broken.
+* An accepted page is neither suspected, excused nor broken.
 * A page that fails again, though its host accepted others since it failed first, is at fault.
 * Memory is bounded; the oldest page is forgotten first.
 """
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import Annotated, TypeAlias, TypeVar
 
 from scrapy_adaptive.core.evidence import UNLIKELY
@@ -26,11 +28,15 @@ from scrapy_adaptive.core.types import Page
 V = TypeVar("V")
 
 STUCK_PROBES = 3
-"""Refused probes in a row, each of a page refused before, that make the last one's page broken."""
+"""Refused probes in a row, each of a page refused before, that make the last one's page broken; and
+refusals of a page before which it is never called so."""
 
 FEW = 0.05
 """Share of all acceptances that such second visits in a row must be, before a site is taken for one
 that refuses the first."""
+
+AT_RECHECK = 2
+"""Refusals that one at a recheck counts for: another page was accepted after the same silence."""
 
 MOST_PAGES = 256
 """Most pages remembered per slot and kind."""
@@ -48,15 +54,30 @@ _NO_FAILURES: dict[Page, int] = {}
 """What most slots have."""
 
 
+class Blame(Enum):
+    """What a refusal is the fault of."""
+
+    PACE = auto()
+    PAGE = auto()
+    """Of this page or of what is behind it; nobody knows yet whether it is ever served."""
+    BROKEN = auto()
+    """Of this page, which is refused whatever the pace."""
+
+
 class Suspects:
-    """Pages of one slot that were refused, and what is thought of them."""
+    """Pages of one slot that were refused, and what is thought of them.
+
+    Args:
+        accepted_count: requests that were accepted before the first refusal.
+    """
 
     __slots__ = (
         "_accepted_count",
-        "_broken",
         "_crowded",
-        "_doubted",
+        "_excused",
         "_failed",
+        "_fresh_count",
+        "_fresh_probes",
         "_is_new_refused",
         "_refused",
         "_second",
@@ -68,39 +89,44 @@ class Suspects:
     _accepted_count: int
     _failed: Carried[int]
     _refused: Carried[int]
-    _broken: Carried[None]
-    _doubted: Carried[None]
+    _excused: Carried[None]
     _sole: Annotated[Page | None, Mark.SPARE]
     _crowded: bool
+    _fresh_count: int
     _second: int
     _is_new_refused: bool
     _stuck: int
+    _fresh_probes: int
     looks_again: bool
 
-    def __init__(self) -> None:
-        self._accepted_count = 0
+    def __init__(self, accepted_count: int = 0) -> None:
+        self._accepted_count = accepted_count
         self._failed = _NO_FAILURES
         """Page to the acceptances of its host before it failed first."""
         self._refused = _NO_FAILURES
         """Page to its refusals."""
-        self._broken = self._doubted = _NO_PAGES
-        """Those that were broken before the present epoch."""
+        self._excused = _NO_PAGES
+        """Those whose refusals say nothing of the pace."""
         self._sole = None
         self._crowded = False
+        self._fresh_count = 0
+        """Pages that were refused at their first visit."""
         self._second = 0
         """Times in a row that a page was refused at its first visit, and the next one that was
         served had been refused before."""
         self._is_new_refused = False
         self._stuck = 0
+        self._fresh_probes = 0
+        """Test requests in a row of pages not refused before, all of them refused."""
         self.looks_again = False
-        """Whether the next test request is a page that was refused before: the last one was of
-        another page, and was refused."""
+        """Whether the next test request is a page that was refused before: this may be a site that
+        refuses each page's first visit."""
 
     def __bool__(self) -> bool:
-        return bool(self._refused or self._broken or self._failed)
+        return bool(self._refused or self._failed)
 
     def __contains__(self, page: Page) -> bool:
-        return page in self._refused or page in self._broken
+        return page in self._refused
 
     @property
     def sole(self) -> Page | None:
@@ -124,7 +150,7 @@ class Suspects:
         elif self._is_new_refused:
             self._second += 1
         self._is_new_refused = False
-        self._stuck = 0
+        self._stuck = self._fresh_probes = 0
         self.looks_again = False
         if page is not None:
             self._failed.pop(page, None)
@@ -132,52 +158,56 @@ class Suspects:
                 self._sole = None
                 self._crowded = False
             self._refused.pop(page, None)
-            self._broken.pop(page, None)
-            self._doubted.pop(page, None)
+            self._excused.pop(page, None)
 
     def on_epoch(self) -> None:
-        """A congestion epoch begins: no page is broken for certain any more."""
-        for page in self._broken:
-            self._refused = _with(self._refused, page, 1)
-        self._doubted, self._broken = self._broken, _NO_PAGES
+        """A congestion epoch begins."""
         self._sole = None
         self._crowded = self.looks_again = False
 
     def on_pardon(self) -> None:
-        """The page of the present epoch is known to be broken: nothing more is learned of it.
-
-        What was known to be broken before it still is.
-        """
-        for page in self._doubted:
-            self._broken = _with(self._broken, page, None)
-        self._doubted = _NO_PAGES
+        """The page of the present epoch is excused: nothing more is learned of it."""
         self._sole = None
         self._crowded = False
 
-    def is_broken(
-        self, page: Page | None, *, probe: bool, recheck: bool, noise: float = 0.0
-    ) -> bool:
-        """Whether a refusal that has just arrived is the page's own fault.
+    def blame(
+        self,
+        page: Page | None,
+        *,
+        probe: bool,
+        recheck: bool,
+        noise: float = 0.0,
+        share: float = 0.0,
+    ) -> Blame:
+        """A refusal has arrived: what is to blame. It is counted where that is not the pace.
 
         Args:
-            noise: share of the requests that are refused by chance: as often as that explains, a
-                page may be refused.
+            noise: share of the requests that are refused by chance, where one is known.
+            share: share of the pages of its class that are refused at their first visit.
         """
         if page is None:
-            return False
-        if noise and noise ** (1 + self._refused.get(page, 0)) > UNLIKELY:
-            return False
-        if page in self._broken:
-            return True
+            return Blame.PACE
+        before = self._refused.get(page, 0)
         if probe:
-            self.looks_again = page not in self._refused
-            self._stuck = 0 if self.looks_again else self._stuck + 1
-        is_alone = recheck and page == self.sole and not self.refuses_first
-        if is_alone or self._stuck >= STUCK_PROBES:
-            self._refused.pop(page, None)
-            self._broken = _with(self._broken, page, None)
-            return True
-        return False
+            self._on_probe_refused(is_fresh=not before)
+        is_own = recheck and page == self.sole and not self.refuses_first
+        times = before + (AT_RECHECK if is_own else 1)
+        fresh = self._fresh_count + (not before)
+        share = max(noise, share, fresh / (fresh + self._accepted_count))
+        is_often = times >= STUCK_PROBES and share**times < UNLIKELY
+        is_broken = is_often or (self._stuck >= STUCK_PROBES and noise**times <= UNLIKELY)
+        if not (is_broken or is_own or page in self._excused):
+            return Blame.PACE
+        self._excused = _with(self._excused, page, None)
+        self._count(page, times)
+        return Blame.BROKEN if is_broken else Blame.PAGE
+
+    def _on_probe_refused(self, *, is_fresh: bool) -> None:
+        """Which page is asked for next: one refused before may be served at its second visit."""
+        self._stuck = 0 if is_fresh else self._stuck + 1
+        self._fresh_probes += is_fresh
+        is_open = self._second or not self._accepted_count or self._fresh_probes >= STUCK_PROBES
+        self.looks_again = is_fresh and bool(is_open)
 
     def is_failing(self, page: Page | None) -> bool:
         """Whether a failure that has just arrived is the page's own fault."""
@@ -191,10 +221,15 @@ class Suspects:
         """Remember a refusal that counted as pain in the present epoch."""
         if page is None:
             return
-        self._is_new_refused |= page not in self._refused
-        self._refused = _with(self._refused, page, 1 + self._refused.get(page, 0))
+        self._count(page, 1 + self._refused.get(page, 0))
         self._crowded |= self._sole not in (None, page)
         self._sole = page
+
+    def _count(self, page: Page, times: int) -> None:
+        is_fresh = page not in self._refused
+        self._is_new_refused |= is_fresh
+        self._fresh_count += is_fresh
+        self._refused = _with(self._refused, page, times)
 
 
 def _with(pages: dict[Page, V], page: Page, value: V) -> dict[Page, V]:

@@ -2,11 +2,10 @@
 
 import pytest
 
-from scrapy_adaptive.core.diagnosis.broken_pages import MOST_PAGES, Suspects
+from scrapy_adaptive.core.diagnosis.broken_pages import MOST_PAGES, Blame, Suspects
 
 
-@pytest.fixture
-def suspects() -> Suspects:
+def refused_once() -> Suspects:
     """Page "a" was refused alone in its epoch."""
     suspects = Suspects()
     suspects.on_epoch()
@@ -14,14 +13,32 @@ def suspects() -> Suspects:
     return suspects
 
 
-def broken(
-    suspects: Suspects, page: str | None, *, probe: bool = False, recheck: bool = False
-) -> bool:
-    """A refusal arrives: whether the page is to blame; it is remembered if not."""
-    if suspects.is_broken(page, probe=probe, recheck=recheck):
-        return True
-    suspects.on_refused(page)
-    return False
+@pytest.fixture
+def suspects() -> Suspects:
+    """Page "a" was refused alone in its epoch."""
+    return refused_once()
+
+
+def served(suspects: Suspects, count: int) -> Suspects:
+    """So many other pages are accepted."""
+    for _ in range(count):
+        suspects.on_accepted(None)
+    return suspects
+
+
+def blamed(
+    suspects: Suspects,
+    page: str | None,
+    *,
+    probe: bool = False,
+    recheck: bool = False,
+    noise: float = 0.0,
+) -> Blame:
+    """A refusal arrives: what is to blame; it is remembered where that is the pace."""
+    blame = suspects.blame(page, probe=probe, recheck=recheck, noise=noise)
+    if blame is Blame.PACE:
+        suspects.on_refused(page)
+    return blame
 
 
 def test_nothing_is_suspected_at_first() -> None:
@@ -51,82 +68,83 @@ def test_two_pages_of_one_epoch_suspect_neither(suspects: Suspects) -> None:
 def test_a_page_without_a_name_is_never_blamed(suspects: Suspects) -> None:
     suspects.on_refused(None)
     assert suspects.sole == "a"
-    assert not suspects.is_broken(None, probe=True, recheck=True)
+    assert suspects.blame(None, probe=True, recheck=True) is Blame.PACE
 
 
-def test_a_suspect_refused_at_its_recheck_is_broken(suspects: Suspects) -> None:
-    assert broken(suspects, "a", recheck=True)
+def test_a_suspect_refused_at_its_recheck_is_excused(suspects: Suspects) -> None:
+    assert blamed(suspects, "a", recheck=True) is Blame.PAGE
     assert "a" in suspects
 
 
-def test_another_page_refused_at_the_recheck_is_not(suspects: Suspects) -> None:
-    assert not broken(suspects, "b", recheck=True)
+def test_where_hardly_any_page_is_refused_it_is_broken_then(suspects: Suspects) -> None:
+    """One page of 46 is refused. By chance that happens thrice in a row, as a recheck counts twice,
+    once in 46 * 46 * 46 = 97,336 times: less often than once in 100,000 it is with 47."""
+    served(suspects, 45)
+    assert blamed(suspects, "a", recheck=True) is Blame.PAGE
+    suspects = served(refused_once(), 46)
+    assert blamed(suspects, "a", recheck=True) is Blame.BROKEN
 
 
-def test_a_suspect_refused_without_a_recheck_is_not_broken(suspects: Suspects) -> None:
-    assert not broken(suspects, "a")
-
-
-def test_a_page_of_a_crowded_epoch_is_not_broken_at_a_recheck(suspects: Suspects) -> None:
-    suspects.on_refused("b")
-    assert not broken(suspects, "a", recheck=True)
-
-
-def test_a_broken_page_stays_broken_within_its_epoch(suspects: Suspects) -> None:
-    assert broken(suspects, "a", recheck=True)
-    assert broken(suspects, "a")
-    assert broken(suspects, "a", probe=True)
-
-
-def test_another_epoch_makes_a_broken_page_innocent_again(suspects: Suspects) -> None:
-    """The site refuses other pages too, so the pace may be to blame after all."""
-    broken(suspects, "a", recheck=True)
-    suspects.on_epoch()
-    suspects.on_refused("b")
-    assert not broken(suspects, "a")
-
-
-def test_a_broken_page_that_is_doubted_is_no_good_probe(suspects: Suspects) -> None:
-    broken(suspects, "a", recheck=True)
-    suspects.on_epoch()
-    assert "a" in suspects
-
-
-def test_a_broken_page_survives_the_epoch_of_another_broken_page(suspects: Suspects) -> None:
-    """The epoch was page b's fault alone, so nothing speaks for page a any more."""
-    broken(suspects, "a", recheck=True)
-    suspects.on_epoch()
-    suspects.on_refused("b")
-    assert broken(suspects, "b", recheck=True)
-    suspects.on_pardon()
-    assert broken(suspects, "a")
-    assert broken(suspects, "b")
-
-
-def test_a_broken_page_that_is_served_in_the_epoch_of_another_is_innocent(
+def test_where_many_pages_are_refused_an_excused_one_is_asked_more_often(
     suspects: Suspects,
 ) -> None:
-    broken(suspects, "a", recheck=True)
+    """Ten pages of 110 are refused at their first visit: 1 / 11 to the fourth is 6.8e-5, to the
+    fifth 6.2e-6."""
+    for page in "bcdefghij":
+        suspects.on_epoch()
+        suspects.on_refused(page)
+    suspects.on_epoch()
+    suspects.on_refused("a")
+    served(suspects, 100)
+    assert blamed(suspects, "a", recheck=True) is Blame.PAGE
+    assert blamed(suspects, "a") is Blame.BROKEN
+
+
+def test_where_refusals_come_by_chance_a_page_is_broken_when_chance_explains_no_more(
+    suspects: Suspects,
+) -> None:
+    """A tenth is refused: 1e-5 is no less than that is allowed, 1e-6 is."""
+    served(suspects, 10_000)
+    found = [blamed(suspects, "a", noise=0.1001) for _ in range(5)]
+    assert found == [Blame.PACE] * 4 + [Blame.BROKEN]
+
+
+def test_where_a_class_is_refused_often_its_pages_are_asked_more_often(suspects: Suspects) -> None:
+    """One page of 1,001 of the host is refused, but half of its class: a half to the sixteenth is
+    1.5e-5, to the seventeenth 7.6e-6; a recheck counts twice."""
+    served(suspects, 1000)
+    assert suspects.blame("a", probe=False, recheck=True, share=0.5) is Blame.PAGE
+    found = [suspects.blame("a", probe=False, recheck=False, share=0.5) for _ in range(14)]
+    assert found == [Blame.PAGE] * 13 + [Blame.BROKEN]
+
+
+def test_another_page_refused_at_the_recheck_is_not_excused(suspects: Suspects) -> None:
+    assert blamed(suspects, "b", recheck=True) is Blame.PACE
+
+
+def test_a_suspect_refused_without_a_recheck_is_not_excused(suspects: Suspects) -> None:
+    assert blamed(suspects, "a") is Blame.PACE
+
+
+def test_a_page_of_a_crowded_epoch_is_not_excused_at_a_recheck(suspects: Suspects) -> None:
+    suspects.on_refused("b")
+    assert blamed(suspects, "a", recheck=True) is Blame.PACE
+
+
+def test_an_excused_page_is_excused_until_it_is_accepted(suspects: Suspects) -> None:
+    """In the epochs of other pages too: its next refusals tell nothing that was not known."""
+    blamed(suspects, "a", recheck=True)
+    assert blamed(suspects, "a") is Blame.PAGE
     suspects.on_epoch()
     suspects.on_refused("b")
+    assert blamed(suspects, "a", probe=True) is Blame.PAGE
     suspects.on_accepted("a")
-    suspects.on_pardon()
     assert "a" not in suspects
+    assert blamed(suspects, "a") is Blame.PACE
 
 
-def test_two_epochs_of_the_pace_make_a_broken_page_innocent_for_good(suspects: Suspects) -> None:
-    """A pardon of the second epoch gives back only what was broken when that one began."""
-    broken(suspects, "a", recheck=True)
-    suspects.on_epoch()
-    suspects.on_refused("b")
-    suspects.on_epoch()
-    suspects.on_refused("c")
-    suspects.on_pardon()
-    assert not broken(suspects, "a")
-
-
-def test_an_accepted_page_is_neither_refused_nor_broken(suspects: Suspects) -> None:
-    broken(suspects, "a", recheck=True)
+def test_an_accepted_page_is_neither_refused_nor_excused(suspects: Suspects) -> None:
+    blamed(suspects, "a", recheck=True)
     suspects.on_refused("b")
     suspects.on_accepted("a")
     suspects.on_accepted("b")
@@ -136,34 +154,38 @@ def test_an_accepted_page_is_neither_refused_nor_broken(suspects: Suspects) -> N
 def test_a_suspect_that_was_accepted_is_no_suspect_any_more(suspects: Suspects) -> None:
     suspects.on_accepted("a")
     assert suspects.sole is None
-    assert not broken(suspects, "a", recheck=True)
+    assert blamed(suspects, "a", recheck=True) is Blame.PACE
 
 
 def test_three_refused_probes_of_refused_pages_break_the_last_ones_page(suspects: Suspects) -> None:
-    assert [broken(suspects, "a", probe=True) for _ in range(3)] == [False, False, True]
+    found = [blamed(suspects, "a", probe=True) for _ in range(3)]
+    assert found == [Blame.PACE, Blame.PACE, Blame.BROKEN]
 
 
 def test_the_three_probes_may_be_of_different_refused_pages(suspects: Suspects) -> None:
     suspects.on_refused("b")
-    assert [broken(suspects, page, probe=True) for page in "bab"] == [False, False, True]
+    found = [blamed(suspects, page, probe=True) for page in "bab"]
+    assert found == [Blame.PACE, Blame.PACE, Blame.BROKEN]
 
 
 def test_a_probe_of_a_fresh_page_counts_anew(suspects: Suspects) -> None:
-    assert [broken(suspects, page, probe=True) for page in "aabaa"] == [False] * 5
-    assert broken(suspects, "a", probe=True)
+    assert [blamed(suspects, page, probe=True) for page in "aabaa"] == [Blame.PACE] * 5
+    assert blamed(suspects, "a", probe=True) is Blame.BROKEN
 
 
 def test_an_acceptance_between_counts_anew(suspects: Suspects) -> None:
     """Even one of a page whose name nobody asked for."""
     for _ in range(2):
-        broken(suspects, "a", probe=True)
+        blamed(suspects, "a", probe=True)
     suspects.on_accepted(None)
-    assert not broken(suspects, "a", probe=True)
+    assert blamed(suspects, "a", probe=True) is Blame.PACE
 
 
-def test_refusals_that_are_no_probes_do_not_count(suspects: Suspects) -> None:
-    assert not any(broken(suspects, "a") for _ in range(10))
-    assert not broken(suspects, "a", probe=True)
+def test_refusals_that_are_no_probes_break_nothing_where_nothing_was_accepted(
+    suspects: Suspects,
+) -> None:
+    assert {blamed(suspects, "a") for _ in range(10)} == {Blame.PACE}
+    assert blamed(suspects, "a", probe=True) is Blame.PACE
 
 
 def test_a_pardon_forgets_the_page_of_the_epoch_only(suspects: Suspects) -> None:
@@ -188,7 +210,7 @@ def visits(suspects: Suspects, *pages: str) -> None:
     """Each of them is refused at its first visit, and served at its second, as a probe."""
     for page in pages:
         suspects.on_epoch()
-        broken(suspects, page)
+        blamed(suspects, page)
         suspects.on_accepted(page)
 
 
@@ -212,16 +234,37 @@ def test_one_page_served_at_its_first_visit_ends_that() -> None:
 def test_pages_of_a_pause_that_come_back_one_after_the_other_are_no_first_visits() -> None:
     suspects = Suspects()
     for page in "abcdef":
-        broken(suspects, page, probe=True)
+        blamed(suspects, page, probe=True)
     for page in "abcdef":
         suspects.on_accepted(page)
     assert not suspects.refuses_first
 
 
-def test_every_second_test_request_is_a_page_that_was_refused_before() -> None:
-    """The first asks about the host."""
-    suspects, found = Suspects(), []
-    for page, is_probe in (("a", False), ("b", True), ("a", True)):
-        broken(suspects, page, probe=is_probe)
+def looks(suspects: Suspects, *pages: str) -> list[bool]:
+    """Test requests of these pages are refused: whether a page refused before is asked for next."""
+    found = []
+    for page in pages:
+        blamed(suspects, page, probe=True)
         found.append(suspects.looks_again)
-    assert found == [False, True, False]
+    return found
+
+
+def test_where_nothing_was_served_every_second_test_request_is_a_page_refused_before(
+    suspects: Suspects,
+) -> None:
+    """It may be a site that refuses first visits; the first request asks about the host."""
+    assert looks(suspects, "b", "a", "c", "a") == [True, False, True, False]
+
+
+def test_so_it_is_where_a_page_was_served_at_its_second_visit(suspects: Suspects) -> None:
+    served(suspects, 10)
+    visits(suspects, "x")
+    assert looks(suspects, "b", "a") == [True, False]
+
+
+def test_where_first_visits_are_served_it_is_so_after_three_refused_test_requests(
+    suspects: Suspects,
+) -> None:
+    """A page refused before may be broken: that would say nothing of the site."""
+    served(suspects, 10)
+    assert looks(suspects, "b", "c", "d", "a") == [False, False, True, False]

@@ -15,7 +15,7 @@ from scrapy_adaptive.core.diagnosis.page_classes import (
     Families,
     normalised,
 )
-from scrapy_adaptive.core.evidence import BLIND
+from scrapy_adaptive.core.evidence import BLIND, MEMORY
 
 
 def served(**counts: int) -> Classes:
@@ -163,3 +163,21 @@ def test_a_remembered_key_makes_its_family_again() -> None:
         families.recall(key)
     assert families.of("a") == ("a", "a /search/#")
     assert "my slot" not in families
+
+
+def test_the_share_of_a_class_that_is_refused_is_of_its_own_pages() -> None:
+    """One of the four pages; of a class of which nothing was served nobody knows."""
+    classes = Classes()
+    for kind in ("/a", "/a", "/a", "/b"):
+        classes.on_accepted(kind)
+    for kind in ("/a", "/c"):
+        classes.on_first_refused(kind)
+    assert [classes.refused_share(kind) for kind in ("/a", "/b", "/c", "/d")] == [0.25, 0, 0, 0]
+
+
+def test_it_is_forgotten_as_fast_as_what_is_served() -> None:
+    classes = Classes()
+    classes.on_first_refused("/a")
+    for _ in range(4 * MEMORY):
+        classes.on_accepted("/a")
+    assert classes.refused_share("/a") == 0.0
