@@ -112,6 +112,7 @@ CASES = (
     Case("bucket:10/5,step=0.3@300", SHORT, goodput=0.96, refused=0.006),
     Case("bucket:2/5,noise=0.005", LONG, goodput=0.95, refused=0.0115),
     Case("bucket:2/5,dead=200", LONG / 2, goodput=0.96, refused=0.02),
+    Case("bucket:20/10,dead=100", SHORT, goodput=0.8, refused=0.04),
 )
 
 
