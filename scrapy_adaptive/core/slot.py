@@ -584,7 +584,7 @@ class Slot:
         else:
             self.ceiling.on_recovered(now, recovery)
         self._excused = False
-        if self.suspects.sole is not None and not self.ceiling.noise_ratio:
+        if self.suspects.asks_again(self.ceiling.noise_ratio):
             wait, asked = recovery.waited if recovery.tries else 0.0, self.ceiling.recheck
             most = max(RECHECK_MOST, asked) if self.expected_rate else RECHECK_MOST
             self._recheck_at = now + min(max(wait, asked), most)

@@ -5,8 +5,9 @@ Laws
 * A page is suspected when it alone was refused in its congestion epoch.
 * A suspected page refused again at its recheck is excused: another page was accepted after the same
   silence, so the pace is not to blame, nor for its next refusals.
-* A page is broken once it was refused more often in a row than chance explains, as often as the
-  site refuses pages at their first visit.
+* An excused page is broken once it was refused more often in a row than chance explains, as often
+  as the site refuses pages at their first visit. Refusals at the pace itself prove nothing: a page
+  may come back whenever a bucket is empty.
 * A page whose probe is the third in a row to be refused while only refused pages are left is
   broken too.
 * A site that serves pages at their second visit alone refuses each of them once: that is neither
@@ -142,6 +143,12 @@ class Suspects:
         """
         return self._second >= max(STUCK_PROBES, FEW * self._accepted_count)
 
+    def asks_again(self, noise: float) -> bool:
+        """Whether one page is to be rechecked; where refusals come by chance, if it was refused
+        twice."""
+        page = self.sole
+        return page is not None and (not noise or self._refused.get(page, 0) > 1)
+
     def on_accepted(self, page: Page | None) -> None:
         """A page was accepted; `page` is needed while any is remembered."""
         self._accepted_count += 1
@@ -195,9 +202,11 @@ class Suspects:
         fresh = self._fresh_count + (not before)
         share = max(noise, share, fresh / (fresh + self._accepted_count))
         is_often = times >= STUCK_PROBES and share**times < UNLIKELY
-        is_broken = is_often or (self._stuck >= STUCK_PROBES and noise**times <= UNLIKELY)
-        if not (is_broken or is_own or page in self._excused):
+        is_stuck = self._stuck >= STUCK_PROBES and noise**times <= UNLIKELY
+        is_excused = is_own or page in self._excused
+        if not (is_excused or is_stuck):
             return Blame.PACE
+        is_broken = is_often or is_stuck
         self._excused = _with(self._excused, page, None)
         self._count(page, times)
         return Blame.BROKEN if is_broken else Blame.PAGE

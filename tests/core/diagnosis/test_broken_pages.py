@@ -103,10 +103,28 @@ def test_where_many_pages_are_refused_an_excused_one_is_asked_more_often(
 def test_where_refusals_come_by_chance_a_page_is_broken_when_chance_explains_no_more(
     suspects: Suspects,
 ) -> None:
-    """A tenth is refused: 1e-5 is no less than that is allowed, 1e-6 is."""
+    """A tenth is refused: 1e-5 is no less than that is allowed, 1e-6 is. A recheck counts twice."""
     served(suspects, 10_000)
-    found = [blamed(suspects, "a", noise=0.1001) for _ in range(5)]
-    assert found == [Blame.PACE] * 4 + [Blame.BROKEN]
+    assert blamed(suspects, "a", noise=0.1001, recheck=True) is Blame.PAGE
+    found = [blamed(suspects, "a", noise=0.1001) for _ in range(3)]
+    assert found == [Blame.PAGE] * 2 + [Blame.BROKEN]
+
+
+def test_a_page_that_comes_back_whenever_a_bucket_is_empty_is_not_broken(
+    suspects: Suspects,
+) -> None:
+    """Only a refusal at a recheck shows that it is not the pace."""
+    served(suspects, 10_000)
+    assert {blamed(suspects, "a", noise=0.03) for _ in range(100)} == {Blame.PACE}
+
+
+def test_where_refusals_come_by_chance_a_page_is_rechecked_from_its_second_on(
+    suspects: Suspects,
+) -> None:
+    assert suspects.asks_again(0.0)
+    assert not suspects.asks_again(0.1)
+    suspects.on_refused("a")
+    assert suspects.asks_again(0.1)
 
 
 def test_where_a_class_is_refused_often_its_pages_are_asked_more_often(suspects: Suspects) -> None:
