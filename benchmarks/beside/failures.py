@@ -86,6 +86,13 @@ def six_refusals(arena: Arena) -> Job:
     return Job(numbered(small, 3) + numbered(healthy, 200), MEET)
 
 
+@scenario("500 pages, one in 50 of which always answers 503", refuses=True, most=30.0)
+def dead_pages(arena: Arena) -> Job:
+    """Each of them is asked for three times, with a pause after each."""
+    hosts = arena.site(lambda visit: refusal() if int(visit.path[6:]) % 50 == 7 else Answer())
+    return Job(numbered(hosts, 500), MEET)
+
+
 @scenario(
     "pictures of a paused host, 200 kB pages, and another host", timed="127.1.2.", refuses=True
 )
