@@ -37,7 +37,8 @@ FEW = 0.05
 that refuses the first."""
 
 AT_RECHECK = 2
-"""Refusals that one at a recheck counts for: another page was accepted after the same silence."""
+"""Refusals that one at a recheck counts for, as another page was accepted after the same silence;
+not where refusals come by chance."""
 
 MOST_PAGES = 256
 """Most pages remembered per slot and kind."""
@@ -198,10 +199,11 @@ class Suspects:
         if probe:
             self._on_probe_refused(is_fresh=not before)
         is_own = recheck and page == self.sole and not self.refuses_first
-        times = before + (AT_RECHECK if is_own else 1)
+        times = before + (AT_RECHECK if is_own and not noise else 1)
         fresh = self._fresh_count + (not before)
         share = max(noise, share, fresh / (fresh + self._accepted_count))
-        is_often = times >= STUCK_PROBES and share**times < UNLIKELY
+        unlikely = UNLIKELY**2 if noise else UNLIKELY  # then all pages of the crawl are at stake
+        is_often = times >= STUCK_PROBES and share**times < unlikely
         is_stuck = self._stuck >= STUCK_PROBES and noise**times <= UNLIKELY
         is_excused = is_own or page in self._excused
         if not (is_excused or is_stuck):
