@@ -29,12 +29,9 @@ from scrapy_adaptive.core.types import Page
 V = TypeVar("V")
 
 STUCK_PROBES = 3
-"""Refused probes in a row, each of a page refused before, that make the last one's page broken; and
-refusals of a page before which it is never called so."""
-
-FEW = 0.05
-"""Share of all acceptances that such second visits in a row must be, before a site is taken for one
-that refuses the first."""
+"""Refused probes in a row, each of a page refused before, that make the last one's page broken;
+refusals of a page before which it is never called so; and second visits in a row that are served
+after a first that was not, before a site is taken for one that refuses the first."""
 
 AT_RECHECK = 2
 """Refusals that one at a recheck counts for, as another page was accepted after the same silence;
@@ -42,7 +39,6 @@ not where refusals come by chance."""
 
 MOST_PAGES = 256
 """Most pages remembered per slot and kind."""
-
 
 MOST_CARRIED = 4
 """Most of them that travel with the slot's state."""
@@ -137,12 +133,8 @@ class Suspects:
 
     @property
     def refuses_first(self) -> bool:
-        """Whether the site refuses each page's first visit.
-
-        A pace that is far too fast shows the same for a while; but then pages were served at their
-        first visit before.
-        """
-        return self._second >= max(STUCK_PROBES, FEW * self._accepted_count)
+        """Whether the site refuses each page's first visit."""
+        return self._second >= STUCK_PROBES
 
     def asks_again(self, noise: float) -> bool:
         """Whether one page is to be rechecked; where refusals come by chance, if it was refused

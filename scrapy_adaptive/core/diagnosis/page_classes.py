@@ -87,7 +87,7 @@ class Classes:
     def __init__(self) -> None:
         self._served: dict[str, float] = {}
         self._refused: dict[str, float] = {}
-        """Class to its pages that were refused at their first visit, lately."""
+        """Class to its pages that were refused at their first visit, since others were served."""
         self._total = 0.0
         self._lately: list[str] = []
         """Classes of the last pages that were accepted."""
@@ -106,7 +106,8 @@ class Classes:
 
     def on_first_refused(self, kind: str) -> None:
         """A page of that class was refused at its first visit."""
-        self._refused[kind] = self._refused.get(kind, 0.0) + 1.0
+        if kind in self._served:
+            self._refused[kind] = self._refused.get(kind, 0.0) + 1.0
 
     def refused_share(self, kind: str) -> float:
         """Share of the pages of that class that are refused at their first visit; 0 where none was
@@ -165,6 +166,7 @@ class Classes:
     def forget(self, kind: str) -> None:
         """The class has a slot of its own from here."""
         self._evidence.pop(kind, None)
+        self._refused.pop(kind, None)
         before, self._total = self._total, self._total - self._served.pop(kind, 0.0)
         self._close *= self._total / before if before else 0.0
         self._lately = [each for each in self._lately if each != kind]

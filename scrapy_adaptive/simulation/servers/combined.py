@@ -75,22 +75,28 @@ class ClassesServer:
 
 
 class FirstVisitServer:
-    """Refuses each page's first visit, as a cold cache does, and serves it from then on."""
+    """Refuses each page's first visit, as a cold cache does, and serves it from then on.
 
-    def __init__(self, inner: Server) -> None:
+    Args:
+        inner: the server.
+        since: from when on, in seconds; the cache is warm until then.
+    """
+
+    def __init__(self, inner: Server, since: float = 0.0) -> None:
         self.inner = inner
+        self._since = since
         self._seen: set[int] = set()
 
     def on_arrival(self, now: float, page: Page) -> Reply:
         """What the server says, but at the first visit."""
-        if page.number not in self._seen:
+        if now >= self._since and page.number not in self._seen:
             self._seen.add(page.number)
             return REFUSED
         return self.inner.on_arrival(now, page)
 
     def capacity(self, now: float) -> float:
-        """Half of the server's: each page needs two visits."""
-        return self.inner.capacity(now) / 2.0
+        """Once the cache is cold, half of the server's: each page needs two visits."""
+        return self.inner.capacity(now) / (2.0 if now >= self._since else 1.0)
 
 
 class FailingServer:

@@ -242,6 +242,12 @@ def test_three_pages_served_at_their_second_visit_alone_are_a_site_that_refuses_
     assert suspects.refuses_first
 
 
+def test_so_they_are_though_hundreds_were_served_at_their_first_visit() -> None:
+    suspects = served(Suspects(), 500)
+    visits(suspects, "a", "b", "c")
+    assert suspects.refuses_first
+
+
 def test_one_page_served_at_its_first_visit_ends_that() -> None:
     suspects = Suspects()
     visits(suspects, "a", "b", "c")

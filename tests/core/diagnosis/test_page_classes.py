@@ -177,7 +177,17 @@ def test_the_share_of_a_class_that_is_refused_is_of_its_own_pages() -> None:
 
 def test_it_is_forgotten_as_fast_as_what_is_served() -> None:
     classes = Classes()
+    classes.on_accepted("/a")
     classes.on_first_refused("/a")
+    assert classes.refused_share("/a") == 0.5
     for _ in range(4 * MEMORY):
         classes.on_accepted("/a")
+    assert classes.refused_share("/a") == 0.0
+
+
+def test_refusals_of_classes_of_which_nothing_was_served_are_not_counted() -> None:
+    """A hostile site would fill the memory with them."""
+    classes = Classes()
+    classes.on_first_refused("/a")
+    classes.on_accepted("/a")
     assert classes.refused_share("/a") == 0.0
