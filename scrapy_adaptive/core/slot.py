@@ -501,8 +501,13 @@ class Slot:
         self._excused = True
 
     def tried(self, permit: Permit) -> bool:
-        """Whether this request came sooner after the one before than is known to be allowed."""
-        return permit.gap * self.ceiling.held_rate < ON_TIME
+        """Whether this request came sooner after the one before than is known to be allowed.
+
+        That is the lesser of what passed a stage and what was served: where a host and a class of
+        its pages hold each other up, a rate passes a stage that is not reached on average.
+        """
+        held, best = self.ceiling.held_rate, self.ceiling.best_rate
+        return permit.gap * min(held, best or held) < ON_TIME
 
     def is_news(self, permit: Permit) -> bool:
         """Whether a refusal of this request begins an epoch, or lengthens its pause."""
