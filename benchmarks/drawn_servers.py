@@ -111,6 +111,8 @@ class Site:
     """Mean seconds of one message."""
     target_concurrency: float = 8.0
     seconds: float = WHOLE
+    since: float = 0.0
+    """The second from which goodput and refusals count."""
     service: Service | None = None
     """What an accepted page takes beside the network."""
     noise: float = 0.0
@@ -452,10 +454,10 @@ def draw_long_ban(draw: Draw, number: int) -> Site:
 
 
 def draw_quota(draw: Draw, number: int) -> Site:
-    """Windows of ten minutes to a day, for twelve of them at most."""
+    """Windows of ten minutes to a day, from the fifth of eight: the first four teach them."""
     period = (600.0, 900.0, 3600.0, 86_400.0)[number % 4]
     text, make, _ = counted(draw, draw.count(20, 5000), period)
-    return Site(f"quota {period:.0f} s", text, make(), seconds=8.0 * period)
+    return Site(f"quota {period:.0f} s", text, make(), seconds=8.0 * period, since=4.0 * period)
 
 
 def draw_queues(draw: Draw, number: int) -> Site:

@@ -118,11 +118,13 @@ def crawl(job: tuple[str, str, int, int], pages: int) -> Found:
 def read(job: tuple[str, str, int, int], site: Site, line: Timeline, until: float) -> Found:
     """What it came to."""
     law, _, _, number = job
-    accepted, refused = len(line.accepted), len(line.refused)
+    accepted, refused = (
+        len(hits) - bisect_left(hits, site.since) for hits in (line.accepted, line.refused)
+    )
     hits = accepted + refused
     beyond = max(0.0, refused - site.noise * hits - site.broken_refusals * accepted)
     latencies = line.latencies
-    goodput = _goodput(line, site, until)
+    goodput = _goodput(line, site, site.since, until)
     if site.most_pages:
         goodput = min(100.0, 100.0 * accepted / site.most_pages)
     return Found(
@@ -132,7 +134,7 @@ def read(job: tuple[str, str, int, int], site: Site, line: Timeline, until: floa
         text=f"{site.text}, {2000.0 * site.one_way:.0f} ms {site.network},"
         f" N {'auto' if site.target_concurrency == AUTO else f'{site.target_concurrency:g}'}",
         goodput=goodput,
-        first=_goodput(line, site, min(FIRST, until)),
+        first=_goodput(line, site, 0.0, min(FIRST, until)),
         refused=100.0 * beyond / hits if hits else 0.0,
         refusals=refused,
         pages=accepted,
@@ -144,9 +146,11 @@ def read(job: tuple[str, str, int, int], site: Site, line: Timeline, until: floa
     )
 
 
-def _goodput(line: Timeline, site: Site, until: float) -> float:
-    oracle = allowed(site.oracle, 0.0, until)
-    return min(100.0, 100.0 * bisect_left(line.accepted, until) / oracle) if oracle else 100.0
+def _goodput(line: Timeline, site: Site, since: float, until: float) -> float:
+    """Percent of what the oracle gets between two instants."""
+    oracle = allowed(site.oracle, since, until)
+    pages = bisect_left(line.accepted, until) - bisect_left(line.accepted, since)
+    return min(100.0, 100.0 * pages / oracle) if oracle else 100.0
 
 
 HEADS = (

@@ -22,7 +22,7 @@ def test_a_part_that_is_left_out_is_put_back() -> None:
 @pytest.mark.parametrize("name", ["debt", "human windows", "outlasting silences"])
 def test_a_window_is_held_by_the_parts_that_know_of_windows(name: str) -> None:
     """Goodput or refusals are worse without each of them."""
-    row = Row("window:60/60", 0.0)
+    row = Row("window:300/300", 0.0)
     goodput, refused = cell(("", row, (1,), 60.0))
     found, found_refused = cell((name, row, (1,), 60.0))
     assert found < goodput - 1.0 or found_refused > refused + 0.1

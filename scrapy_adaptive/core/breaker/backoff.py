@@ -5,9 +5,9 @@ Laws
 * What the site asked for is kept whole, never shortened.
 * Without a word from the site: at least 1.2 gaps of the rate in use, at least 0.25 s, and until
   what was served beyond the pace is repaid.
-* When that was too short: once more, up to 11 s, as chance may have refused; a debt's twice as
-  long. Then the silence that worked before, then just over the units in which people write limits,
-  then twice as long each time.
+* When that was too short: once more, up to 11 s or for a debt, as chance may have refused. Then the
+  silence that worked before. Then until the silence in all is just over the units in which people
+  write limits; each is longer than the last, and in the end twice as long.
 * What the site asked for, and was too short twice, grows the same way.
 * Where refusals come by chance, as many test requests may be refused as chance explains, after the
   same silence each.
@@ -35,9 +35,11 @@ CREDIT = 2
 """Times in a row that a debt may be too short before it is not believed any more, and that a site
 may ask for a wait that is too short."""
 
-RUNGS = (11.0, 35.0, 62.0, 150.0, 305.0, 1000.0, 3620.0)
-"""Seconds, just over 10 s, 1 min, 5 min, 15 min and 1 h, with the time a window needs to turn, and
-between them where one would be more than 3.6 times the one before; then twice as long each time."""
+RUNGS = (11.0, 31.0, 62.0, 124.0, 305.0, 610.0, 1525.0, 3660.0)
+"""Seconds of silence in all, from the first refusal: just over 10 and 30 s, 1, 2, 5 and 10 min and
+1 h, with the time a window needs to turn. Each waits longer than the one before, as a ban that each
+test request restarts lasts until a silence is longer than it is: hence a quarter of an hour after
+ten minutes, not after none."""
 
 LONGEST = 86_400.0
 """Most seconds of a silence that nobody asked for."""
@@ -57,6 +59,8 @@ class Backoff:
     """Seconds of the last silence that ended a pause whose first wait had failed."""
     last: Seconds = 0.0
     """Seconds of the present silence."""
+    silent: Seconds = 0.0
+    """Seconds of silence before it, in this pause."""
     tries: int = 0
     """Test requests of this pause that were refused after a silence that should have sufficed."""
     excused: int = 0
@@ -66,7 +70,7 @@ class Backoff:
     is_owed: bool = False
     """Whether it is a debt that is slept off."""
     is_doubled: bool = False
-    """Whether the first silence was kept once more in this pause; a debt's twice as long."""
+    """Whether the first silence was kept once more in this pause."""
     is_told: bool = False
     """Whether the site itself said how long, in this pause."""
     told_count: int = 0
@@ -85,6 +89,7 @@ class Backoff:
         """
         is_free = told is None and not failed
         self.tries = self.excused = self.told_count = 0
+        self.silent = 0.0
         self.is_doubled = False
         self.is_told = told is not None
         if not is_free:
@@ -120,6 +125,7 @@ class Backoff:
             noise: share of the requests that are refused by chance.
         """
         self.is_told |= told is not None
+        self.silent += self.last
         if noise ** (1 + self.excused) > UNLIKELY and not failed:
             self.excused += 1
             self.last = max(self.last, told or 0.0)
@@ -127,7 +133,6 @@ class Backoff:
         is_free = not (self.tries or self.is_doubled or self.is_told or failed)
         if is_free and (self.is_owed or self.last <= RUNGS[0]):
             self.is_doubled = True
-            self.last *= 2.0 if self.is_owed else 1.0
             return self.last
         self.tries += 1
         self.failed_debts += self.tries == 1 and self.is_owed
@@ -143,7 +148,8 @@ class Backoff:
 
     def _next(self, rate: float) -> float:
         """The next silence that is longer than the last."""
-        rungs = (max(GAPS / rate, BREATH), self.worked, *RUNGS)
+        left = (rung - self.silent for rung in RUNGS)
+        rungs = (max(GAPS / rate, BREATH), self.worked, *left)
         longer = (rung for rung in rungs if rung > self.last)
         return next(longer, max(self.last, min(2.0 * self.last, LONGEST)))
 

@@ -1,5 +1,7 @@
 """Silences: what the site asks for, else what worked, else the units people write limits in."""
 
+from itertools import accumulate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,11 +46,25 @@ def test_a_word_of_the_site_replaces_the_guess_even_when_it_is_shorter() -> None
     assert Backoff().first(rate=0.01, told=60.0) == 60.0
 
 
-def test_refused_probes_climb_just_over_human_units() -> None:
+def test_refused_probes_come_when_the_silence_is_just_over_a_human_unit() -> None:
+    """1.2 gaps of 2 s, once more, and then the units; twice as long as the last one in the end."""
     silence = Backoff()
-    assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
-    climbed = [silence.longer(rate=0.5, told=None) for _ in range(9)]
-    assert climbed == [2.4, 11.0, 35.0, 62.0, 150.0, 305.0, 1000.0, 3620.0, 7240.0]
+    waits = [silence.first(rate=0.5, told=None)]
+    waits += [silence.longer(rate=0.5, told=None) for _ in range(10)]
+    units = [11.0, 31.0, 62.0, 124.0, 305.0, 610.0, 1525.0, 3660.0]
+    assert list(accumulate(waits)) == pytest.approx([2.4, 4.8, *units, 3660.0 + 2 * 2135.0])
+
+
+def test_each_of_them_waits_longer_than_the_one_before() -> None:
+    """A ban that each test request restarts ends once a silence is longer than it is.
+
+    So 12 test requests are enough for two hours: after 3660 - 1525 s, twice and four times that.
+    """
+    silence = Backoff()
+    waits = [silence.first(rate=10.0, told=None)]
+    waits += [silence.longer(rate=10.0, told=None) for _ in range(11)]
+    assert waits[1:] == sorted(set(waits))
+    assert waits[-1] == 4 * 2135.0 > 7200.0
 
 
 @pytest.mark.parametrize(("noise", "excused"), [(0.000_01, 0), (0.005, 2), (0.05, 3), (0.5, 16)])
@@ -57,8 +73,9 @@ def test_as_many_test_requests_are_no_news_as_chance_explains(noise: float, excu
     silence = Backoff()
     for _ in range(2):
         first = silence.first(rate=0.5, told=None)
-        climbed = [silence.longer(rate=0.5, told=None, noise=noise) for _ in range(excused + 3)]
-        assert climbed == [*[first] * (excused + 1), 11.0, 35.0]
+        climbed = [silence.longer(rate=0.5, told=None, noise=noise) for _ in range(excused + 2)]
+        assert climbed[:-1] == [first] * (excused + 1)
+        assert climbed[-1] > first
 
 
 def test_a_wait_that_the_site_asked_for_grows_where_it_was_too_short_twice() -> None:
@@ -66,7 +83,7 @@ def test_a_wait_that_the_site_asked_for_grows_where_it_was_too_short_twice() -> 
     silence = Backoff()
     waits = [silence.first(rate=10.0, told=1.0)]
     waits += [silence.longer(rate=10.0, told=1.0) for _ in range(6)]
-    assert waits == [1.0, 1.0, 11.0, 35.0, 62.0, 150.0, 305.0]
+    assert list(accumulate(waits)) == [1.0, 2.0, 11.0, 31.0, 62.0, 124.0, 305.0]
 
 
 def test_a_site_that_asks_for_no_wait_is_tested_each_second() -> None:
@@ -89,15 +106,16 @@ def test_chance_excuses_neither_a_word_of_the_site_nor_a_failure(
 
 
 def test_the_ladder_begins_above_the_first_silence() -> None:
+    """62 s in all would be 22 more, which is less than 40."""
     silence = Backoff()
     assert silence.first(rate=0.03, told=None) == pytest.approx(40.0)
-    assert silence.longer(rate=0.03, told=None) == 62.0
+    assert silence.longer(rate=0.03, told=None) == pytest.approx(124.0 - 40.0)
 
 
 def test_the_ladder_begins_above_what_the_site_asked_for() -> None:
     silence = Backoff()
     silence.first(rate=0.5, told=90.0)
-    assert silence.longer(rate=0.5, told=None) == 150.0
+    assert silence.longer(rate=0.5, told=None) == 305.0 - 90.0
 
 
 def test_a_silence_that_worked_is_tried_when_the_first_is_too_short() -> None:
@@ -110,7 +128,7 @@ def test_a_silence_that_worked_is_tried_when_the_first_is_too_short() -> None:
     assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
     assert silence.longer(rate=0.5, told=None) == pytest.approx(2.4), "chance, perhaps"
     assert silence.longer(rate=0.5, told=None) == 5.0
-    assert silence.longer(rate=0.5, told=None) == 11.0
+    assert silence.longer(rate=0.5, told=None) == pytest.approx(31.0 - 2.4 - 2.4 - 5.0)
 
 
 def test_a_silence_that_worked_outlasts_a_shorter_word_of_the_site() -> None:
@@ -162,43 +180,43 @@ class TestDebts:
 
     @pytest.fixture
     def silence(self) -> Backoff:
-        """Twelve seconds were needed before."""
+        """Twelve seconds were needed before, the last ten and a half of them at once."""
         silence = Backoff()
         silence.first(rate=10.0, told=None)
         silence.longer(rate=10.0, told=None)
         silence.longer(rate=10.0, told=None)
         silence.on_recovered()
-        assert silence.worked == 11.0
+        assert silence.worked == 11.0 - 0.25 - 0.25
         return silence
 
-    def test_one_that_was_too_short_is_slept_off_once_more(self, silence: Backoff) -> None:
-        """1.2 times two seconds, twice that, and then what worked."""
-        found = slept(silence, 1, 2, 3, debt=2.0)
-        assert found == pytest.approx([2.4, 4.8, 11.0, 35.0])
+    def test_one_that_was_too_short_is_slept_off_once_more(self) -> None:
+        """1.2 times 25 s, beyond the eleven that chance is given; then what worked."""
+        silence = Backoff()
+        silence.recall(60.0)
+        silence.failed_debts = 0
+        assert slept(silence, 1, 2, debt=25.0) == pytest.approx([30.0, 30.0, 60.0])
 
-    def test_one_of_less_than_a_gap_is_not(self, silence: Backoff) -> None:
-        assert slept(silence, 1, 2, debt=0.05) == pytest.approx([0.25, 0.25, 11.0])
+    def test_one_of_less_than_a_gap_is_as_any_first_silence(self, silence: Backoff) -> None:
+        assert slept(silence, 1, 2, debt=0.05) == pytest.approx([0.25, 0.25, 10.5])
 
-    def test_at_the_first_pause_nothing_is_doubled(self) -> None:
-        assert slept(Backoff(), 1, 2, debt=2.0) == pytest.approx([2.4, 2.4, 11.0])
-
-    @pytest.mark.parametrize(("told", "failed", "then"), [(7.0, False, 35.0), (None, True, 11.0)])
+    @pytest.mark.parametrize(("told", "failed", "then"), [(7.0, False, 31.0), (None, True, 10.5)])
     def test_after_a_word_of_the_site_or_a_failure_it_is_not(
         self, silence: Backoff, told: float | None, failed: bool, then: float
     ) -> None:
-        """With the site's word the silence that worked before has been outlasted."""
+        """With the site's word, what worked before has been outlasted: 2.4 and 10.5 s went by."""
         silence.first(rate=10.0, told=None, debt=2.0)
         silence.longer(rate=10.0, told=told, failed=failed)
-        assert silence.longer(rate=10.0, told=None) == then
+        left = then - (2.4 + 10.5 if told else 0.0)
+        assert silence.longer(rate=10.0, told=None) == pytest.approx(left)
 
-    def test_two_in_a_row_that_failed_doubled_too_are_not_believed_any_more(
+    def test_two_in_a_row_that_failed_are_not_believed_any_more(self, silence: Backoff) -> None:
+        for _ in range(2):
+            assert slept(silence, 1, 2, debt=2.0)[-1] == 10.5
+        assert slept(silence, debt=2.0) == [10.5]
+
+    def test_one_that_was_enough_the_second_time_wins_the_credit_back(
         self, silence: Backoff
     ) -> None:
-        for _ in range(2):
-            assert slept(silence, 1, 2, debt=2.0)[-1] == 11.0
-        assert slept(silence, debt=2.0) == [11.0]
-
-    def test_one_that_was_enough_when_doubled_wins_the_credit_back(self, silence: Backoff) -> None:
         for _ in range(4):
             slept(silence, 1, 2, debt=2.0)
             slept(silence, 1, debt=2.0)

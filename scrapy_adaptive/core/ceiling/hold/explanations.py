@@ -148,12 +148,13 @@ def _enclose(bracket: Bracket, epoch: Epoch, least: float, unexpected: float) ->
         least: a rate that the site allows, 1/s.
         unexpected: refusals at this rate beyond those that noise explains.
     """
-    refusals = 1 if bracket.is_start else epoch.refusals
+    refusals, held = (1, 0.0) if bracket.is_start else (epoch.refusals, bracket.lo)
     if not bracket.is_start:  # the first account may be a burst's
         bracket.best = max(bracket.best, epoch.least)
     bracket.hi = epoch.rate
     bracket.is_start = bracket.is_doubted = bracket.is_window = False
     bracket.lo = max(bracket.lo, min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)
+    bracket.vain = bracket.lo if bracket.lo <= held * (1.0 + MARGIN) else 0.0
     bracket.cost = PRICE * (refusals + max(0.0, unexpected - 1.0))
     bracket.outage = 0.0 if epoch.is_short else epoch.outage
     if not bracket.outage:

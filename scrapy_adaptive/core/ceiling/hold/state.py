@@ -31,6 +31,8 @@ class Bracket:
     """The highest rate that passed a stage; 0 while none has."""
     hi: Rate = math.inf
     """The lowest rate that was refused since; infinity while none was."""
+    vain: Amount = 0.0
+    """The `lo` that the last hurry far below `hi` did not raise: it is not repeated from there."""
     best: Amount = 0.0
     """The best rate that was held, or served from one recovery to the next."""
     climb: float = 1.0
@@ -64,7 +66,7 @@ class Bracket:
     @property
     def hurries(self) -> bool:
         """Whether stages are short and prove nothing: the limit is unknown or far."""
-        far = FAR * self.rate <= self.hi * (1.0 + 1e-6) < math.inf
+        far = FAR * self.rate <= self.hi * (1.0 + 1e-6) < math.inf and self.lo > self.vain
         return (self.is_start or far) and not self.is_window
 
     @property

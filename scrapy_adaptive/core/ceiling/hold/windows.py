@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .epoch import Epoch
 
-UNITS = (1.0, 10.0, 60.0, 300.0, 900.0, 3600.0, 86_400.0)
+UNITS = (1.0, 10.0, 60.0, 300.0, 600.0, 900.0, 3600.0, 86_400.0)
 """Seconds in which people write limits."""
 
 MINUTE = 60.0
