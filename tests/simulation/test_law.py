@@ -104,6 +104,8 @@ CASES = (
     Case("window:60/60", LONG, goodput=0.93, refused=0.006),
     Case("window:60/60,first-hit", LONG, goodput=0.93, refused=0.0055),
     Case("window:60/60,retry-after", LONG, goodput=0.97, refused=0.006),
+    Case("window:60/60,retry-after=1", LONG, goodput=0.95, refused=0.006),
+    Case("window:500/600,retry-after=1", 2 * LONG, goodput=0.93, refused=0.005),
     Case("window:600/10", SHORT, goodput=0.95, refused=0.003),
     Case("cap:4/0.25", SHORT, goodput=0.93, refused=0.004),
     Case("cap:4/0.25", SHORT, goodput=0.78, refused=0.004, network="jittered"),

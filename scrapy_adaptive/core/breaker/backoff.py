@@ -8,7 +8,8 @@ Laws
 * When that was too short: once more, up to 11 s or for a debt, as chance may have refused. Then the
   silence that worked before. Then until the silence in all is just over the units in which people
   write limits; each is longer than the last, and in the end twice as long.
-* What the site asked for, and was too short twice, grows the same way.
+* What the site asked for, and was too short twice, grows the same way. From then on what is owed is
+  slept off all the same.
 * Where refusals come by chance, as many test requests may be refused as chance explains, after the
   same silence each.
 * Where a host fails instead of refusing, the silence begins at 0.25 s and doubles, up to a second.
@@ -87,7 +88,7 @@ class Backoff:
             debt: seconds that repay what was served beyond the pace.
             failed: the host is in trouble, no pace is refused.
         """
-        is_free = told is None and not failed
+        is_free = (told is None or 0.0 < told < self.worked) and not failed
         self.tries = self.excused = self.told_count = 0
         self.silent = 0.0
         self.is_doubled = False
@@ -100,7 +101,7 @@ class Backoff:
             wait = max(GAPS / rate, min(GAPS * debt, self.worked or GAPS * debt))
         has_credit = self.worked > 0.0 and self.failed_debts < CREDIT
         self.is_owed = is_free and has_credit and debt * rate > 1.0
-        self.last = max(wait, BREATH)
+        self.last = max(wait, told or 0.0, BREATH)
         return self.last
 
     def recall(self, worked: float) -> None:

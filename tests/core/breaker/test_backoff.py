@@ -86,6 +86,16 @@ def test_a_wait_that_the_site_asked_for_grows_where_it_was_too_short_twice() -> 
     assert list(accumulate(waits)) == [1.0, 2.0, 11.0, 31.0, 62.0, 124.0, 305.0]
 
 
+def test_where_a_word_of_the_site_was_too_short_before_a_debt_is_slept_off() -> None:
+    """A window of a minute that always says one second: 1.2 times 20 s are owed."""
+    silence = Backoff()
+    silence.recall(60.0)
+    silence.failed_debts = 0
+    assert silence.first(rate=10.0, told=1.0, debt=20.0) == pytest.approx(24.0)
+    assert silence.first(rate=10.0, told=1.0, debt=0.5) == 1.0, "never shortened"
+    assert silence.first(rate=10.0, told=90.0, debt=20.0) == 90.0, "longer than what worked"
+
+
 def test_a_site_that_asks_for_no_wait_is_tested_each_second() -> None:
     """It refuses each page once: rungs would hold the host for minutes."""
     silence = Backoff()

@@ -37,9 +37,8 @@ def explained(epoch: Epoch, unit: float) -> tuple[float, float]:
     Returns:
         (0, 0) where no window explains it.
     """
-    if epoch.served < ENOUGH or epoch.is_short or epoch.recovery.told:
-        return 0.0, 0.0
-    if not (unit or epoch.recovery.tries):
+    is_known = epoch.recovery.tries or (unit and not epoch.recovery.told)
+    if epoch.served < ENOUGH or epoch.is_short or not is_known:
         return 0.0, 0.0
     unit = unit or unit_above(epoch.span)
     windows = max(1, math.ceil(epoch.span / unit))
