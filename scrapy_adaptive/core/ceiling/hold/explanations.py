@@ -148,7 +148,7 @@ def _enclose(bracket: Bracket, epoch: Epoch, least: float, unexpected: float) ->
         least: a rate that the site allows, 1/s.
         unexpected: refusals at this rate beyond those that noise explains.
     """
-    refusals, held = (1, 0.0) if bracket.is_start else (epoch.refusals, bracket.lo)
+    held, refusals = bracket.lo, 1 if bracket.is_start else epoch.refusals
     if not bracket.is_start:  # the first account may be a burst's
         bracket.best = max(bracket.best, epoch.least)
     bracket.hi = epoch.rate
