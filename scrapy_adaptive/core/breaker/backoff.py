@@ -5,9 +5,9 @@ Laws
 * What the site asked for is kept whole, never shortened.
 * Without a word from the site: at least 1.2 gaps of the rate in use, at least 0.25 s, and until
   what was served beyond the pace is repaid.
-* When that was too short: once more, up to 11 s or for a debt, as chance may have refused. Then the
-  silence that worked before. Then until the silence in all is just over the units in which people
-  write limits; each is longer than the last, and in the end twice as long.
+* When that was too short: once more, up to 5.5 s or for a debt, as chance may have refused. Then
+  the silence that worked before. Then until the silence in all is just over the units in which
+  people write limits; each is longer than the last, and in the end twice as long as all before it.
 * What the site asked for, and was too short twice, grows the same way. From then on what is owed is
   slept off all the same.
 * Where refusals come by chance, as many test requests may be refused as chance explains, after the
@@ -36,11 +36,11 @@ CREDIT = 2
 """Times in a row that a debt may be too short before it is not believed any more, and that a site
 may ask for a wait that is too short."""
 
-RUNGS = (11.0, 31.0, 62.0, 124.0, 305.0, 610.0, 1525.0, 3660.0)
-"""Seconds of silence in all, from the first refusal: just over 10 and 30 s, 1, 2, 5 and 10 min and
-1 h, with the time a window needs to turn. Each waits longer than the one before, as a ban that each
-test request restarts lasts until a silence is longer than it is: hence a quarter of an hour after
-ten minutes, not after none."""
+RUNGS = (5.5, 11.0, 31.0, 62.0, 124.0, 305.0, 610.0, 1525.0, 3660.0)
+"""Seconds of silence in all, from the first refusal: just over 5, 10 and 30 s, 1, 2, 5 and 10 min
+and 1 h, with the time a window needs to turn. Each waits longer than the one before, as a ban that
+each test request restarts lasts until a silence is longer than it is: hence a quarter of an hour
+after ten minutes, not after none."""
 
 LONGEST = 86_400.0
 """Most seconds of a silence that nobody asked for."""
@@ -70,7 +70,7 @@ class Backoff:
     """Debts in a row that were too short a silence."""
     is_owed: bool = False
     """Whether it is a debt that is slept off."""
-    is_doubled: bool = False
+    is_repeated: bool = False
     """Whether the first silence was kept once more in this pause."""
     is_told: bool = False
     """Whether the site itself said how long, in this pause."""
@@ -91,7 +91,7 @@ class Backoff:
         is_free = (told is None or 0.0 < told < self.worked) and not failed
         self.tries = self.excused = self.told_count = 0
         self.silent = 0.0
-        self.is_doubled = False
+        self.is_repeated = False
         self.is_told = told is not None
         if not is_free:
             wait = told or 0.0
@@ -131,9 +131,9 @@ class Backoff:
             self.excused += 1
             self.last = max(self.last, told or 0.0)
             return self.last
-        is_free = not (self.tries or self.is_doubled or self.is_told or failed)
+        is_free = not (self.tries or self.is_repeated or self.is_told or failed)
         if is_free and (self.is_owed or self.last <= RUNGS[0]):
-            self.is_doubled = True
+            self.is_repeated = True
             return self.last
         self.tries += 1
         self.failed_debts += self.tries == 1 and self.is_owed
@@ -152,7 +152,7 @@ class Backoff:
         left = (rung - self.silent for rung in RUNGS)
         rungs = (max(GAPS / rate, BREATH), self.worked, *left)
         longer = (rung for rung in rungs if rung > self.last)
-        return next(longer, max(self.last, min(2.0 * self.last, LONGEST)))
+        return next(longer, max(self.last, min(2.0 * self.silent, LONGEST)))
 
     def on_recovered(self) -> Recovery:
         """The test request was accepted; the silence is remembered where the first had failed."""
