@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from docsite.hits import Hit
 from tests.crawling import Crawl, Crawler, Reactor
@@ -24,6 +24,8 @@ ALONE, HEALTHY = "127.1.2.1", "127.1.2.2"
 """Two hosts that do the same; one has a crawl of its own."""
 
 ROBOTS = "/robots.txt"
+
+T = TypeVar("T")
 
 TRIES = 5
 
@@ -115,10 +117,15 @@ def at_once() -> bool:
 
 def quietest(crawl: Callable[[], Both], most: float) -> Both:
     """The first of a few tries whose ratio is no more than `most`, else the last of them."""
+    return once_quiet(crawl, lambda both: both.ratio <= most)
+
+
+def once_quiet(crawl: Callable[[], T], is_good: Callable[[T], bool]) -> T:
+    """The first of a few tries that is good, else the last of them."""
     for _ in range(TRIES - 1):
-        both = crawl()
-        if both.ratio <= most:
-            return both
+        found = crawl()
+        if is_good(found):
+            return found
     return crawl()
 
 

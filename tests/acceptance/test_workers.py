@@ -31,7 +31,7 @@ from tests.crawling import Crawler, RunningCrawl
 from tests.servers.origin import Origin
 
 STOPS = int(os.environ.get("SOAK_STOPS", "2"))
-LEASE = float(os.environ.get("SOAK_LEASE", "3"))
+LEASE = float(os.environ.get("SOAK_LEASE", "5"))
 REAPED = 3.5
 """Seconds beyond a lease in which another worker has seen that it has run out."""
 WAKING = 0.1
