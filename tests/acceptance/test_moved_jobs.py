@@ -31,10 +31,6 @@ EACH = 12
 STARTS = 3
 """Of them, start requests."""
 
-LONGEST = 300.0
-"""Seconds of a run: who is stopped in a pause, on a busy machine, comes back to a host of which
-little is known but that it served one page in the time since."""
-
 QUICK = {"ADAPTIVE_START_DELAY": 0.05, "ADAPTIVE_TARGET_CONCURRENCY": 8, "RETRY_TIMES": 10}
 
 RUNS: Mapping[str, dict[str, Any]] = {
@@ -93,7 +89,6 @@ def assert_all_served_once(site: Origin, urls: list[str]) -> None:
     assert served == Counter(urls)
 
 
-@pytest.mark.timeout(3 * LONGEST)
 @pytest.mark.parametrize("disk_queue", ["Lifo", "Fifo"])
 @pytest.mark.parametrize(
     "queues",
@@ -127,7 +122,6 @@ def test_a_job_moves_between_scrapys_queue_and_ours_and_every_page_comes_once(
             settings,
             arguments={"urls": starts},
             jobdir=tmp_path / "job",
-            timeout=LONGEST,
             **options,
         )
         mark = answers.served + len(HOSTS) * EACH // 4
