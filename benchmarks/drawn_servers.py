@@ -524,7 +524,7 @@ def draw_troubled(draw: Draw, number: int) -> Site:
 
 
 def draw_minute(draw: Draw, number: int) -> Site:
-    """The first minute at the limits that the issue of it names, over a network of 2 ms."""
+    """The first minute at some plain limits, over a network of 2 ms."""
     made: tuple[tuple[str, Callable[[], Server], float], ...] = (
         ("50/s burst 20", lambda: BucketServer(constant(50.0), 20), 0.0),
         ("20/s burst 5", lambda: BucketServer(constant(20.0), 5), 0.0),

@@ -126,14 +126,14 @@ SETTINGS: tuple[Setting, ...] = (
         5,
         COUNT,
         whole(1),
-        "Distinct slots that, paused within the window, stop the whole crawl.",
+        "Distinct slots, refused within the window, that may share a limit; 1: any stops a crawl.",
     ),
     Setting(
         "ADAPTIVE_GLOBAL_WINDOW",
         10.0,
         SOME_SECONDS,
         number(0, above=True),
-        "Time within which they must be paused.",
+        "Time within which they must be refused.",
     ),
     Setting(
         "ADAPTIVE_GLOBAL_COOLDOWN",

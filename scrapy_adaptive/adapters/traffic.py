@@ -494,7 +494,7 @@ class Traffic:
             self._engine.nudge()
         if hold is not None:
             self.await_crawl(hold)
-        if self._stopped is not None or was_stopped is not None:
+        if self._stopped is not None or was_stopped is not None or governor.has_shared_limit:
             for key in list(self._gate_queue):
                 self._turn_away(key)
                 self.rearm(key)

@@ -100,8 +100,9 @@ class Forgotten:
         self._states[key] = (json.dumps(state, separators=(",", ":")), at)
 
     def keep_silent(self, key: str, silent: Silent, now: float) -> None:
-        """Keep the instant that ends its silence."""
-        self._silent[silent.why][key] = silent.until
+        """Keep the instant that ends its silence, unless a later one is known."""
+        instants = self._silent[silent.why]
+        instants[key] = max(silent.until, instants.get(key, silent.until))
         if sum(map(len, self._silent.values())) > self._pruned_at:
             self._prune(now)
 

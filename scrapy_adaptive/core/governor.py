@@ -190,8 +190,13 @@ class Governor:
 
     def _hold_of(self, key: str, now: float) -> Hold | None:
         """What this slot itself says; one that is not there is not made while it is silent."""
-        silent = self._slots.silent(key, now)
-        return self.slot(key, now).hold(now) if silent is None else silent.hold
+        slot = self._slots.get(key)
+        if slot is None:
+            silent = self._slots.silent(key, now)
+            if silent is not None:
+                return silent.hold
+            slot = self.slot(key, now)
+        return slot.hold(now)
 
     # Known limits
 
@@ -382,7 +387,7 @@ class Governor:
         silent = self._slots.silent(key, now)
         if hold is not None or silent is not None:
             return hold or (None if silent is None else silent.hold)
-        slot = self._slots.get(key) or self.slot(key, now)
+        slot = self.slot(key, now)
         hold = slot.hold_queued(now, lead)
         if self._uplink.is_down:
             hold = _later(hold, self._test_hold(key, now, queued=True))
@@ -411,9 +416,9 @@ class Governor:
         self._global_rate.release()
         self._crawl_wide.release()
 
-    def forget_unused(self, key: str) -> None:
+    def forget_unused(self, key: str, now: float) -> None:
         """Forget a slot through which nothing was sent: its requests go another way."""
-        self._slots.forget_unused(key)
+        self._slots.forget_unused(key, now)
 
     def is_overtaken(self, permit: Permit, now: float) -> bool:
         """Whether pain came after this permit was granted: it must not be used any more."""
@@ -516,6 +521,11 @@ class Governor:
         return self._slots.time_paused(now)
 
     @property
+    def has_shared_limit(self) -> bool:
+        """Whether one limit holds for the whole crawl: any answer may free a place of it."""
+        return self._crawl_wide.slot is not None
+
+    @property
     def stop_causes(self) -> tuple[str, ...]:
         """Slots whose trouble stopped the whole crawl last."""
         if self._uplink.is_down:
@@ -556,7 +566,9 @@ class Governor:
             self.counts.global_trips += 1
             for key in self._uplink.failing:
                 for each in self.family(key):
-                    self._slots[each].forgive_failures(now)
+                    slot = self._slots.get(each)  # forgotten, or a class's that nobody asked for
+                    if slot is not None:
+                        slot.forgive_failures(now)
         return not self._uplink.is_down
 
     def _excuse(self, permit: Permit, slot: Slot, now: float) -> Decision:

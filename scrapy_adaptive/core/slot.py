@@ -403,9 +403,9 @@ class Slot:
             event, why = self._on_refused(permit, answer, now, chance)
             self._on_latency(permit, answer, now)
         self._look_at_failures(now)
-        wait = self.silent_for(now)
+        delay, wait = self.delay, self.silent_for(now)
         again = answer.outcome is Outcome.REFUSED and event is not Event.BROKEN
-        return Decision(event, self.delay, self.delay - before, wait, why, again=again)
+        return Decision(event, delay, delay - before, wait, why, again=again)
 
     def _on_latency(self, permit: Permit, answer: Answer, now: float) -> None:
         """What the seconds until an answer teach."""
@@ -461,15 +461,12 @@ class Slot:
 
     def _begin_at(self, rate: float) -> None:
         """Go by this rate, where the site has not refused any yet."""
-        learned = self.ceiling.learned
-        is_known = self.refused_count or (learned is not None and learned.refused_rate < NEVER)
-        if not is_known:
+        if not (self.refused_count or self.ceiling.is_taught):
             self.ceiling.recall(Learned(rate))
 
     def resume_pause(self, now: float, wait: float) -> None:
         """The site had asked an earlier run for a silence that is not over for `wait` seconds."""
-        self._begin_pause(now, wait, told=wait)
-        self._excused = True
+        self._pause_beside(now, wait, told=wait)
 
     def park(self, now: float, wait: float) -> None:
         """The site had asked for a longer silence than the user wants to sit through."""
@@ -497,8 +494,19 @@ class Slot:
 
     def pause_for(self, now: float, wait: float) -> None:
         """Be silent for so long, which cuts nothing."""
-        self._begin_pause(now, wait)
-        self._excused = True
+        self._pause_beside(now, wait)
+
+    def pause_with(self, other: Slot, now: float) -> None:
+        """Be silent for as long as another slot, and for the same reason."""
+        wait = other.silent_until - now
+        if wait > 0.0:
+            self._pause_beside(now, wait, told=wait if other.is_silence_asked(now) else None)
+
+    def _pause_beside(self, now: float, wait: float, told: float | None = None) -> None:
+        """A silence that no refusal of this slot began; an epoch that is under way goes on."""
+        self._excused |= self.phase is Phase.CLOSED
+        self._begin_pause(now, wait, told=told)
+        self._withdraw_probe()
 
     def tried(self, permit: Permit) -> bool:
         """Whether this request came sooner after the one before than is known to be allowed.
@@ -517,17 +525,18 @@ class Slot:
         """The refusals of late were not this site's: forget them; returns what they taught."""
         taught = Taught(self.ceiling, self._backoff)
         self.take_up(Taught(ceiling, Backoff()))
-        self.suspects = Suspects()
+        self.suspects = Suspects(self.accepted_count)
         self._recheck_at = None
         if self.phase is not Phase.CLOSED:
-            self._excused = True
             self.pause.shorten(now + BREATH)
         return taught
 
     def take_up(self, taught: Taught) -> None:
-        """Go on with what refusals had taught."""
+        """Go on with what refusals had taught; a pause that is under way taught none of it."""
         self.ceiling, self._backoff = taught
         self.pace.take_up(self.ceiling)
+        if self.phase is not Phase.CLOSED:
+            self._excused, self._failed_epoch = True, False
 
     def swap(self, ceiling: Ceiling) -> Ceiling:
         """Go by another ceiling from here; returns the one it had."""
@@ -718,9 +727,7 @@ class Slot:
             self.ceiling.on_recovered(now, recovery)
         self._failed_epoch = self._excused = False
         self.pause.end(now, Signal.GONE)
-        if self._probe is not None:
-            self._probe.probe = False
-            self._probe = None
+        self._withdraw_probe()
 
     def _look_at_failures(self, now: float) -> None:
         """A dead host is owed no pace; one that is there again is met without a volley."""
@@ -769,6 +776,10 @@ class Slot:
     def _pause(self, now: float, wait: float, chance: float, answer: Answer) -> None:
         self._begin_pause(now, wait * (1.0 + JITTER_RATIO * chance), told=answer.told)
         self._recheck_at = None
+        self._withdraw_probe()
+
+    def _withdraw_probe(self) -> None:
+        """The probe that is out is a request like any other."""
         if self._probe is not None:
             self._probe.probe = False
             self._probe = None

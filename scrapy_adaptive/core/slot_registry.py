@@ -139,17 +139,18 @@ class Slots:
         doubts = begin(tried, kept, age, now)
         slot = self._slots.get(key)
         if slot is not None and not ("whole" in kept and slot.is_older(now - age)):
-            if tried.silent_until > now:
-                slot.resume_pause(now, tried.silent_until - now)
+            slot.pause_with(tried, now)
             return doubts
         if slot is not None:
             if slot.silent_until > tried.silent_until:
-                tried.resume_pause(now, slot.silent_until - now)
+                tried.pause_with(slot, now)
             tried.count_on(slot, now)
             self._slots[key] = tried
             return doubts
         if ("learned" in kept or "whole" in kept) and age <= STALE_AFTER:
             self.families.recall(key)
+            if doubts:  # bounded from here, not again by each who reads it later
+                kept, age = state_of(tried, self._new(key, now), now) or kept, 0.0
             bare = {name: value for name, value in kept.items() if name != "age"}
             self._forgotten.keep(key, bare, now - age)
         self._keep_silent(tried, tried.silent_until, now)
@@ -182,13 +183,13 @@ class Slots:
         """Seconds in which a slot's breaker was not closed, summed over all there were."""
         return self._forgotten_pauses + sum(slot.pause.seconds(now) for slot in self)
 
-    def forget_unused(self, key: str) -> None:
+    def forget_unused(self, key: str, now: float) -> None:
         """Forget a slot through which nothing was sent: its requests go another way."""
         slot = self._slots.get(key)
         if slot is None or key in self.families:
             return
         if slot.is_new and not (slot.reserved or slot.robots_count):
-            del self._slots[key]
+            self._forget(slot, now)  # an earlier run may have learned something of it
 
     def is_hosts(self, slot: Slot, permit: Permit, answer: Answer) -> bool:
         """Whether it was the host's limit that refused a class's page: the class holds its pace,

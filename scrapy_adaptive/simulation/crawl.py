@@ -215,8 +215,9 @@ class Crawl:
     def _send_one(self, slot: str) -> Permit | Hold:
         """Send a page of this slot, if one may go."""
         governor, frontier = self._governor, self._frontier
-        is_suspect = governor.slot(slot, self.now).is_suspect
-        page = frontier.choose(slot, governor.wanted(slot), lambda page: is_suspect(page.number))
+        page = frontier.choose(
+            slot, governor.wanted(slot), lambda page: self._is_suspect(slot, page)
+        )
         known = governor.known
         key = slot if known is None else known.leaf_key(slot, HOST, page.kind, {})
         permit = governor.take(key, self.now)
@@ -224,6 +225,10 @@ class Crawl:
             frontier.take(slot, page)
             self._at(self.now + self._delay(), self._on_arrival, permit, page)
         return permit
+
+    def _is_suspect(self, slot: str, page: Page) -> bool:
+        """Whether its slot suspects it just now."""
+        return self._governor.slot(slot, self.now).is_suspect(page.number)
 
     def _on_arrival(self, permit: Permit, page: Page) -> None:
         reply = self._server.on_arrival(self.now, page)

@@ -100,25 +100,25 @@ class TestSilences:
         assert silence.longer(rate=1.0, told=None) == 86_400.0
 
     def test_what_worked_comes_before_the_shorter_rungs_of_the_ladder(self) -> None:
-        """Half a minute, from 31 to 62 s, ended the last pause: ten seconds are not tried again."""
+        """Half a minute, from 32 to 62 s, ended the last pause: ten seconds are not tried again."""
         silence = Backoff()
         silence.first(rate=0.5, told=None)
         for _ in range(4):
             silence.longer(rate=0.5, told=None)
-        assert silence.on_recovered().waited == 31.0
+        assert silence.on_recovered().waited == 30.0
         silence.first(rate=0.5, told=None)
         silence.longer(rate=0.5, told=None)
-        assert silence.longer(rate=0.5, told=None) == 31.0
+        assert silence.longer(rate=0.5, told=None) == 30.0
 
     def test_a_wait_that_a_late_refusal_asked_for_counts_as_outlasted(self) -> None:
-        """15 s were told late: when they are too short, what is left of 31 s is tried, not 11."""
+        """15 s were told late: when they are too short, what is left of 32 s is tried, not of 16."""
         virtual = Virtual(UNPACED)
         first, late = virtual.send_many(2)
         virtual.wait(1.0)
         virtual.refuse(first)
         virtual.refuse(late, told=15.0)
         virtual.wait_out()
-        assert virtual.refuse(virtual.send()).wait == 31.0 - 15.0
+        assert virtual.refuse(virtual.send()).wait == 32.0 - 15.0
 
     def test_the_cooldown_of_the_crawl_begins_with_the_last_answer_and_not_with_a_question(
         self,

@@ -443,7 +443,7 @@ class Routing:
             routes.popitem(last=False)
         if is_new:
             self._reroute(queue_key)
-            self._governor.forget_unused(promised)
+            self._governor.forget_unused(promised, self._clock())
 
     def look_again(self) -> None:
         """Whatever sleeps may go to other slots, or wait for other meters, than was thought."""

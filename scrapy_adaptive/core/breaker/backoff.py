@@ -36,11 +36,11 @@ CREDIT = 2
 """Times in a row that a debt may be too short before it is not believed any more, and that a site
 may ask for a wait that is too short."""
 
-RUNGS = (5.5, 11.0, 31.0, 62.0, 124.0, 305.0, 610.0, 1525.0, 3660.0)
-"""Seconds of silence in all, from the first refusal: just over 5, 10 and 30 s, 1, 2, 5 and 10 min
+RUNGS = (5.5, 16.0, 32.0, 62.0, 124.0, 305.0, 610.0, 1525.0, 3660.0)
+"""Seconds of silence in all, from the first refusal: just over 5, 15 and 30 s, 1, 2, 5 and 10 min
 and 1 h, with the time a window needs to turn. Each waits longer than the one before, as a ban that
-each test request restarts lasts until a silence is longer than it is: hence a quarter of an hour
-after ten minutes, not after none."""
+each test request restarts lasts until a silence is longer than it is: hence ten seconds after five,
+and a quarter of an hour after ten minutes, not after none."""
 
 LONGEST = 86_400.0
 """Most seconds of a silence that nobody asked for."""

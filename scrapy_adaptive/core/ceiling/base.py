@@ -66,6 +66,11 @@ class Ceiling(Protocol):
         """What is worth remembering; None before anything is known."""
         return None
 
+    @property
+    def is_taught(self) -> bool:
+        """Whether a refusal is known to have taught it anything."""
+        return False
+
     def recall(self, learned: Learned) -> None:
         """Begin with a guess: what an earlier crawl had learned."""
 

@@ -193,7 +193,7 @@ class Suspects:
         is_own = recheck and page == self.sole and not self.refuses_first
         times = before + (AT_RECHECK if is_own and not noise else 1)
         fresh = self._fresh_count + (not before)
-        share = max(noise, share, fresh / (fresh + self._accepted_count))
+        share = max(noise, share, fresh / max(1, fresh + self._accepted_count))
         unlikely = UNLIKELY**2 if noise else UNLIKELY  # then all pages of the crawl are at stake
         is_often = times >= STUCK_PROBES and share**times < unlikely
         is_stuck = self._stuck >= STUCK_PROBES and noise**times <= UNLIKELY

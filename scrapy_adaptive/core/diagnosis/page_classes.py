@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import Annotated
 
 from scrapy_adaptive.core.evidence import LEAST_SHARE, MEMORY
-from scrapy_adaptive.core.state.fields import Amount, Latest, Mark, Share
+from scrapy_adaptive.core.state.fields import Amount, Count, Latest, Mark, Share
 
 DOUBT = 0.1
 """Chance from which the host's lid is lifted: at a faster rate the next epochs tell soon."""
@@ -77,11 +77,11 @@ class Classes:
 
     __slots__ = ("_close", "_closeness", "_evidence", "_lately", "_refused", "_served", "_total")
 
-    _served: Annotated[dict[str, Amount], Latest(MOST), Mark.SPARE]
-    _refused: Annotated[dict[str, Amount], Latest(MOST), Mark.SPARE]
-    _total: Amount
+    _served: Annotated[dict[str, Count], Latest(MOST), Mark.SPARE]
+    _refused: Annotated[dict[str, Count], Latest(MOST), Mark.SPARE]
+    _total: Count
     _evidence: Annotated[dict[str, Amount], Latest(MOST), Mark.SPARE]
-    _close: Amount
+    _close: Count
     _closeness: Share
 
     def __init__(self) -> None:

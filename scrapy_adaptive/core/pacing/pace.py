@@ -169,13 +169,12 @@ class Pace:
         delay = self.delay
         is_scattered = self._is_scattered(delay)
         gap = self._gap if is_scattered else delay
-        is_paced = now <= self._bucket.ready_at(gap) + max(ON_TIME * delay, LAG)
-        self._bucket.take(now, gap, 0.0 if is_scattered else chance)
+        due_at = self._bucket.take(now, gap, 0.0 if is_scattered else chance)
         if is_scattered:
             self._scatter = max(0.0, 1.0 + self._limits.jitter * (2.0 * chance - 1.0))
         self._ceiling.on_sent(now, delay)
         self.quotas.on_sent()
-        return is_paced
+        return now <= due_at + max(ON_TIME * delay, LAG)
 
     def on_latency(self, seconds: float, *, may_lower: bool, is_strange: bool = False) -> None:
         """One more response took so long.

@@ -52,13 +52,16 @@ class Quotas:
 
         The slowest of them counts.
         """
-        self.until, self.delay, self._left = 0.0, 0.0, 0
+        is_first = True
         for quota in quotas:
             if quota.unit != "requests" or quota.remaining is None or not quota.reset:
                 continue
             reset = min(quota.reset, quota.window or quota.reset)
             if reset > FARTHEST:
                 continue
+            if is_first:  # what can be replaces what was told before
+                self.until, self.delay, self._left = 0.0, 0.0, 0
+                is_first = False
             left = max(0, quota.remaining - sent_since)
             delay = max(reset - ROUNDED, 0.5 * reset) / max(1, left)
             if delay > self.delay or not left:

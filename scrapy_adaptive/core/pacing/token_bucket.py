@@ -12,8 +12,9 @@ Laws
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
-from scrapy_adaptive.core.state.fields import Amount, Instant
+from scrapy_adaptive.core.state.fields import Amount, Instant, Range
 
 CAPACITY_GROWTH = 0.1
 """Tokens of capacity that one accepted request gives back after pain: ten for one token."""
@@ -38,7 +39,7 @@ class TokenBucket:
     capacity: Amount
     _tokens: Amount
     _updated_at: Instant
-    _stretch: Amount
+    _stretch: Annotated[float, Range(1.0, 1.0 + JITTER_RATIO)]
 
     def __init__(self, burst: float, now: float) -> None:
         self.burst = burst
@@ -66,17 +67,22 @@ class TokenBucket:
         grown = self._tokens + max(0.0, now - self._updated_at) / gap
         return min(self.capacity, grown)
 
-    def take(self, now: float, delay: float, chance: float) -> None:
+    def take(self, now: float, delay: float, chance: float) -> float:
         """Spend one token; `chance` in [0, 1) lengthens the next gap by up to `JITTER_RATIO`.
+
+        Returns:
+            The instant from which it was there.
 
         Raises:
             ValueError: no token is there yet.
         """
-        if now < self.ready_at(delay):
-            raise ValueError(f"no token before {self.ready_at(delay)}, asked at {now}")
+        ready_at = self.ready_at(delay)
+        if now < ready_at:
+            raise ValueError(f"no token before {ready_at}, asked at {now}")
         self._tokens = max(0.0, self.tokens(now, delay) - 1.0)
         self._updated_at = now
         self._stretch = 1.0 + JITTER_RATIO * chance
+        return ready_at
 
     def drain(self, now: float, delay: float) -> float:
         """Empty the bucket and cut its capacity to 1; returns the tokens lost."""

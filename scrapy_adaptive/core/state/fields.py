@@ -39,8 +39,6 @@ class Mark(Enum):
     """Monotonic seconds here, an age on the way."""
     SPARE = "spare"
     """It is left out where the whole would be too large."""
-    STAYS = "stays"
-    """It does not travel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class Latest:
 
 
 Instant: TypeAlias = Annotated[float, Mark.INSTANT]
-"""Monotonic seconds; infinite for never."""
+"""Monotonic seconds; minus infinity for never."""
 
 LONG_AGO = float("-inf")
 """What has never been; one number for all, as each made anew would take its own place."""
@@ -72,6 +70,9 @@ Seconds: TypeAlias = Annotated[float, Range(0.0, MAX_WAIT)]
 
 Amount: TypeAlias = Annotated[float, Range(0.0)]
 """Any number that is not below 0; infinite where nothing bounds it."""
+
+Count: TypeAlias = Annotated[float, Range(0.0, 1e12)]
+"""How many there were; halved from time to time, so that old ones fade."""
 
 Share: TypeAlias = Annotated[float, Range(0.0, 1.0)]
 """A part of a whole."""
@@ -136,11 +137,7 @@ def _declared(cls: type) -> dict[str, Kind]:
         return {}
     hints = get_type_hints(cls, include_extras=True)
     kinds = {name: kind_of(hint) for name, hint in hints.items()}
-    return {
-        name: kind
-        for name, kind in kinds.items()
-        if Mark.STAYS not in kind.marks and get_origin(kind.hint) is not ClassVar
-    }
+    return {name: kind for name, kind in kinds.items() if get_origin(kind.hint) is not ClassVar}
 
 
 def is_changed_in_place(cls: type) -> bool:

@@ -18,7 +18,6 @@ ValueError: Quotas.wait is -1.0: out of range
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable
 from copy import copy
 from dataclasses import dataclass, field
@@ -150,10 +149,14 @@ def _float(data: Any, kind: Kind, clock: Clock, where: str) -> float:
     number = _number(data, where)
     if kind.is_instant:
         return _instant(number, clock, where)
+    _check_range(number, kind, where)
+    return number
+
+
+def _check_range(number: float, kind: Kind, where: str) -> None:
     ranges = [mark for mark in kind.marks if isinstance(mark, Range)]
     if any(not each.least <= number <= each.most for each in ranges):
-        raise ValueError(f"{where} is {data!r}: out of range")
-    return number
+        raise ValueError(f"{where} is {number!r}: out of range")
 
 
 def _number(data: Any, where: str) -> float:
@@ -166,7 +169,7 @@ def _number(data: Any, where: str) -> float:
 
 def _instant(age: float, clock: Clock, where: str) -> float:
     instant = clock.at - age
-    if math.isfinite(instant) and instant > clock.now + MAX_WAIT:
+    if instant > clock.now + MAX_WAIT:
         clock.doubts.append(f"{where} is {instant - clock.now:.3g} s off")
         return clock.now + AFTER_DAMAGE
     return instant
@@ -175,6 +178,7 @@ def _instant(age: float, clock: Clock, where: str) -> float:
 def _int(data: Any, kind: Kind, clock: Clock, where: str) -> int:
     if isinstance(data, bool) or not isinstance(data, int) or not 0 <= data < MOST:
         raise ValueError(f"{where} is {data!r}, not a count")
+    _check_range(data, kind, where)
     return data
 
 

@@ -54,7 +54,7 @@ def test_refused_probes_come_when_the_silence_is_just_over_a_human_unit() -> Non
     silence = Backoff()
     waits = [silence.first(rate=0.5, told=None)]
     waits += [silence.longer(rate=0.5, told=None) for _ in range(10)]
-    units = [11.0, 31.0, 62.0, 124.0, 305.0, 610.0, 1525.0, 3660.0]
+    units = [16.0, 32.0, 62.0, 124.0, 305.0, 610.0, 1525.0, 3660.0]
     assert list(accumulate(waits)) == pytest.approx([2.4, 4.8, *units, 3 * 3660.0])
 
 
@@ -86,7 +86,7 @@ def test_a_wait_that_the_site_asked_for_grows_where_it_was_too_short_twice() -> 
     silence = Backoff()
     waits = [silence.first(rate=10.0, told=1.0)]
     waits += [silence.longer(rate=10.0, told=1.0) for _ in range(6)]
-    assert list(accumulate(waits)) == [1.0, 2.0, 5.5, 11.0, 31.0, 62.0, 124.0]
+    assert list(accumulate(waits)) == [1.0, 2.0, 5.5, 16.0, 32.0, 62.0, 124.0]
 
 
 def test_where_a_word_of_the_site_was_too_short_before_a_debt_is_slept_off() -> None:
@@ -141,7 +141,7 @@ def test_a_silence_that_worked_is_tried_when_the_first_is_too_short() -> None:
     assert silence.first(rate=0.5, told=None) == pytest.approx(2.4)
     assert silence.longer(rate=0.5, told=None) == pytest.approx(2.4), "chance, perhaps"
     assert silence.longer(rate=0.5, told=None) == 5.0
-    assert silence.longer(rate=0.5, told=None) == pytest.approx(31.0 - 2.4 - 2.4 - 5.0)
+    assert silence.longer(rate=0.5, told=None) == pytest.approx(16.0 - 2.4 - 2.4 - 5.0)
 
 
 def test_a_silence_that_worked_outlasts_a_shorter_word_of_the_site() -> None:
@@ -213,12 +213,15 @@ class TestDebts:
         assert slept(silence, 1, 2, debt=0.05) == pytest.approx([0.25, 0.25, 5.0])
 
     @pytest.mark.parametrize(
-        ("told", "failed", "then"), [(7.0, False, 31.0 - 2.4 - 7.0), (None, True, 5.0)]
+        ("told", "failed", "then"), [(7.0, False, 32.0 - 2.4 - 7.0), (None, True, 5.0)]
     )
     def test_after_a_word_of_the_site_or_a_failure_it_is_not(
         self, silence: Backoff, told: float | None, failed: bool, then: float
     ) -> None:
-        """With the site's word, what worked before has been outlasted: 2.4 and 7 s went by."""
+        """With the site's word, what worked before has been outlasted: 2.4 and 7 s went by.
+
+        The rest of 16 s would be 6.6, which is less than seven.
+        """
         silence.first(rate=10.0, told=None, debt=2.0)
         silence.longer(rate=10.0, told=told, failed=failed)
         assert silence.longer(rate=10.0, told=None) == pytest.approx(then)

@@ -13,6 +13,7 @@ import math
 from typing import TYPE_CHECKING, Annotated
 
 from scrapy_adaptive.core.ceiling.base import GAPS, SLOWEST, Ceiling
+from scrapy_adaptive.core.evidence import MEMORY
 from scrapy_adaptive.core.state.fields import Mark
 from scrapy_adaptive.core.types import Learned
 
@@ -120,6 +121,11 @@ class Hold(Ceiling):
             return None
         return Learned(min(rate, bracket.hi), bracket.hi, self.concurrency, bracket.price)
 
+    @property
+    def is_taught(self) -> bool:
+        """Whether a refusal was believed."""
+        return not self.state.bracket.is_start
+
     def recall(self, learned: Learned) -> None:
         """Begin at the rate that was held; it has to pass a stage before it is believed."""
         bracket = self.state.bracket
@@ -158,11 +164,13 @@ class Hold(Ceiling):
         if latency is not None:
             weight = 1.0 / 8.0 if state.round_trip else 1.0
             state.round_trip += weight * (latency - state.round_trip)
-        if permit.sent_at < bracket.stage_at or not (binding and permit.paced):
+        if permit.sent_at < bracket.stage_at or not binding:
             return
         if state.trial is not None:
-            if state.trial.on_served():
+            if state.trial.on_served(permit.gap):
                 self._end_trial(now)
+            return
+        if not permit.paced:
             return
         bracket.passed += 1
         if bracket.passed >= self._needed:
@@ -178,13 +186,13 @@ class Hold(Ceiling):
             # The rate did not bind: what was served all the same has passed, and is not owed.
             bracket.lo = max(bracket.lo, min(bracket.rate, bracket.served / seconds))
         busy = state.history.seconds(now, 1.0 / rate)
-        self._congestion = Congestion(now, rate, permit.level, busy)
+        self._congestion = Congestion(now, rate, permit.level, busy, state.history.gap)
 
     def _own_cap(self) -> Cap:
         """What was served until two were in flight, or one was refused, was alone in flight."""
         state = self.state
         if state.cap is NO_CAP:
-            state.cap = Cap(levels=[0.0, float(state.served)])
+            state.cap = Cap(levels=[0.0, min(float(state.served), MEMORY)])
         return state.cap
 
     def on_refused(self) -> None:
@@ -235,7 +243,8 @@ class Hold(Ceiling):
         """The epochs of late were one class's: void the upper bound, and what else they taught."""
         self.on_rollback(now)
         state = self.state
-        state.noise, state.trial, state.quiet = NO_NOISE, None, 0.0
+        state.noise, state.quiet = NO_NOISE, 0.0
+        state.trial = state.fallback = None
         bracket = state.bracket
         bracket.cuts, bracket.cost, bracket.outage = 0, PRICE, 0.0
         bracket.is_window = False

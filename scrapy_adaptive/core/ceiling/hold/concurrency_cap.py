@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 from scrapy_adaptive.core.evidence import BLIND, LEAST_SHARE, MEMORY
-from scrapy_adaptive.core.state.fields import Amount
+from scrapy_adaptive.core.state.fields import Amount, Count, Range
 
 RETEST = 400
 """Accepted requests before one more than the cap is tried; doubled after each refusal."""
@@ -31,8 +32,8 @@ MOST_ERRORS = 3
 class Cap:
     """The learned limit on concurrency: infinity while there is none."""
 
-    cap: Amount = math.inf
-    levels: list[Amount] = field(default_factory=list)
+    cap: Annotated[float, Range(1.0)] = math.inf
+    levels: list[Count] = field(default_factory=list)
     """Requests accepted lately, by how many were in flight."""
     evidence: list[Amount] = field(default_factory=list)
     """By level: the chance that a blind limiter would have spared all under it."""

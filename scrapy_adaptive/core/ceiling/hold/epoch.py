@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.ceiling.base import GAPS
-from scrapy_adaptive.core.state.fields import Amount, Instant
+from scrapy_adaptive.core.state.fields import Amount, Instant, Seconds
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.types import Recovery
@@ -40,6 +40,8 @@ class Congestion:
     """Requests in flight when the first refused one left."""
     busy: Amount = 0.0
     """Seconds from the recovery before to the refusal."""
+    gap: Seconds = 0.0
+    """Mean seconds between two sends before it."""
     refusals: int = 0
 
     def close(
@@ -80,6 +82,7 @@ class Congestion:
             level=self.level,
             outage=outage,
             span=seconds - recovery.waited,
+            gap=max(self.gap, 1.0 / refused),
             refusals=self.refusals,
             recovery=recovery,
             is_short=is_short,
@@ -110,6 +113,9 @@ class Epoch:
     """Seconds from the refusal to the recovery."""
     span: float
     """Seconds from the recovery before to the last test request that was refused."""
+    gap: float
+    """Mean seconds between two sends before it: no less than by the rate, and more where the
+    crawler was late."""
     refusals: int
     recovery: Recovery
     is_short: bool

@@ -172,6 +172,7 @@ def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Ver
     state.trial = Trial.begin(
         state.hits,
         state.series,
+        gap=epoch.gap,
         faster=rate / epoch.rate,
         saved=epoch.outage * epoch.rate,
         window=(bracket.unit or told or min(state.quiet, MINUTE)) * epoch.rate,

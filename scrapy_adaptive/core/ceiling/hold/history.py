@@ -19,6 +19,9 @@ IDLE = 1.0
 """Seconds of a gap that always count; what is longer counts up to the delay in use, so that a
 crawl which had nothing to ask for is not taken for a slow one."""
 
+LATELY = 32
+"""Sends over which a gap is averaged."""
+
 
 @dataclass(slots=True)
 class History:
@@ -34,10 +37,15 @@ class History:
     """Seconds from the last recovery to the last send."""
     sent_at: Instant | None = None
     """The instant of the last send; None before the first."""
+    gap: Amount = 0.0
+    """Mean seconds between two sends of late, pauses aside: no less than the delay, and more where
+    the crawler was late."""
 
     def on_sent(self, now: float, delay: float) -> None:
         """A request left, `delay` seconds being the least gap."""
-        self.busy = self.seconds(now, delay)
+        busy = self.seconds(now, delay)
+        self.gap += (max(delay, busy - self.busy) - self.gap) / LATELY
+        self.busy = busy
         self.sent_at = now
 
     def on_served(self) -> None:

@@ -16,8 +16,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.state.fields import Amount, Rate, Share
+from scrapy_adaptive.core.state.fields import Amount, Count, Rate, Seconds, Share
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 FASTER = 1.15
 """How much faster a trial goes, as a multiple of the rate that was refused."""
@@ -44,7 +48,7 @@ CLUSTER = 4.0
 class Noise:
     """How often refusals come that no rate causes."""
 
-    hits: Amount = 0.0
+    hits: Count = 0.0
     pages: Rate = 1.0
     most: Share = 0.0
     """Most that it is ever taken for, as a share."""
@@ -139,16 +143,31 @@ class Trial:
     """Share that is refused at the faster rate, if the slower one was at the limit."""
     saved: Amount
     """Requests for which what the site saves up in a pause may last: they prove nothing."""
-    free: float
+    free: Amount
     """Those of them, or at first of a window, that are left."""
+    gap: Seconds
+    """Mean seconds between two requests at the slower rate: more than it says where the crawler
+    was late."""
     evidence: float = 0.0
     """Log likelihood ratio that the rate is to blame."""
 
+    def after_reading(self, names: Collection[str]) -> None:
+        """Refuse shares and a gap that no trial can have.
+
+        Raises:
+            ValueError: there is such a one.
+        """
+        if not (0.0 < self.ratio < self.beyond < 1.0 and self.gap > 0.0):
+            raise ValueError(f"Trial has {self.ratio}, {self.beyond} and {self.gap}")
+
     @classmethod
-    def begin(cls, hits: int, pages: int, *, faster: float, saved: float, window: float) -> Trial:
+    def begin(
+        cls, hits: int, pages: int, *, gap: float, faster: float, saved: float, window: float
+    ) -> Trial:
         """Go faster.
 
         Args:
+            gap: mean seconds between two requests at the slower rate.
             faster: the faster rate, as a multiple of the slower one, > 1.
             saved: requests that the site may have saved up in the pause.
             window: requests that a window, known or possible, may serve before it refuses any.
@@ -156,14 +175,25 @@ class Trial:
         ratio = min(hits / max(1, pages), MOST)
         saved /= 1.0 - 1.0 / faster
         free = max(window, saved)
-        return cls(hits, pages, ratio, 1.0 - (1.0 - ratio) / faster, saved, free)
+        beyond = 1.0 - (1.0 - ratio) / faster
+        return cls(hits, pages, ratio, beyond, saved, free, gap)
 
-    def on_served(self) -> bool:
-        """A request was served at the faster rate; returns whether it is noise, then."""
+    def on_served(self, gap: float) -> bool:
+        """A request was served at the faster rate; returns whether it is noise, then.
+
+        It counts by what it took beyond the slower rate: one that left late proves less, or takes
+        back what others have proven.
+
+        Args:
+            gap: seconds since the request before.
+        """
+        faster = (1.0 - self.ratio) / (1.0 - self.beyond)
         self.pages += 1
-        self.free -= 1.0
+        beyond = (1.0 - gap / self.gap) / (1.0 - 1.0 / faster)
+        self.free = min(max(self.free, self.saved), self.free - beyond)
         if self.free < 0.0:
-            self.evidence -= math.log((1.0 - self.ratio) / (1.0 - self.beyond))
+            self.evidence += self.free * math.log(faster)
+            self.free = 0.0
         return self.evidence <= -SURE
 
     def on_refused(self) -> bool:

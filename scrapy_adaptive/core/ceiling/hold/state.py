@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from copy import copy
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
-from scrapy_adaptive.core.state.fields import Amount, Instant, Rate, Seconds
+from scrapy_adaptive.core.state.fields import Amount, Instant, Range, Rate, Seconds
 
 from .bracket import FAR, FIRST_CLIMB, PRICE
 from .concurrency_cap import NO_CAP, Cap
@@ -55,7 +56,7 @@ class Bracket:
     """The instant since which this rate is in use."""
     served: int = 0
     """Requests served since then, whether it bound or not."""
-    cuts: int = 0
+    cuts: Annotated[int, Range(0, 64)] = 0
     """Cuts in a row of a held rate, each after a refusal that stood alone."""
 
     def lift(self, climb: float = FIRST_CLIMB) -> None:

@@ -16,8 +16,12 @@ def noise() -> Noise:
     return Noise.found(4, 800)
 
 
+ON_TIME = 1.0 / 1.15
+"""Seconds between two requests of a trial that is 15 % faster than one a second."""
+
+
 def trial(hits: int, pages: int, *, saved: float = 0.0, faster: float = 1.15) -> Trial:
-    return Trial.begin(hits, pages, faster=faster, saved=saved, window=0.0)
+    return Trial.begin(hits, pages, gap=1.0, faster=faster, saved=saved, window=0.0)
 
 
 class TestExcess:
@@ -84,40 +88,61 @@ class TestTrials:
     def test_pages_without_a_refusal_are_noise(self) -> None:
         """Each tells ln(.996 / (.996 / 1.15)) = .1398: 57 make 7.97, 58 make 8.11."""
         found = trial(4, 1000)
-        assert [found.on_served() for _ in range(58)] == [False] * 57 + [True]
+        assert [found.on_served(ON_TIME) for _ in range(58)] == [False] * 57 + [True]
 
     def test_a_second_refusal_early_on_is_the_rates(self) -> None:
         """ln(.1339 / .004) = 3.5: no proof yet, chance refuses too; twice that is one."""
         found = trial(4, 1000)
-        found.on_served()
+        found.on_served(ON_TIME)
         assert [found.on_refused() for _ in range(2)] == [False, True]
 
     def test_what_was_saved_up_in_the_pause_proves_nothing(self) -> None:
         """At 15 % above, each page but every 1.15th takes one that was saved: three last for 23."""
         found = trial(4, 1000, saved=3.0)
-        assert [found.on_served() for _ in range(81)] == [False] * 80 + [True]
+        assert [found.on_served(ON_TIME) for _ in range(81)] == [False] * 80 + [True]
 
     def test_a_window_may_let_so_many_pass_once_a_pause_saves_up_its_own_alone(self) -> None:
         """A window of 100 is free at first; three that were saved last for 23 after the refusal.
 
         That tells ln(.1339 / .004) = 3.511, and -8 is proof: 83 pages of .1398.
         """
-        found = Trial.begin(4, 1000, faster=1.15, saved=3.0, window=100.0)
-        assert not any(found.on_served() for _ in range(95))
+        found = Trial.begin(4, 1000, gap=1.0, faster=1.15, saved=3.0, window=100.0)
+        assert not any(found.on_served(ON_TIME) for _ in range(95))
         assert not found.on_refused()
-        assert [found.on_served() for _ in range(106)] == [False] * 105 + [True]
+        assert [found.on_served(ON_TIME) for _ in range(106)] == [False] * 105 + [True]
+
+    def test_a_trial_that_is_no_faster_proves_nothing(self) -> None:
+        """The crawler is late: a request each 1.1 s where the slower rate was one a second."""
+        found = trial(4, 1000)
+        assert not any(found.on_served(1.1) for _ in range(10_000))
+
+    def test_half_as_much_faster_takes_twice_as_many_pages(self) -> None:
+        """At 1 / 1.15 s a page takes .1304 of a page more than the slower rate, at .9348 half."""
+        found = trial(4, 1000)
+        assert [found.on_served(1.0 - 0.5 * (1.0 - ON_TIME)) for _ in range(116)].index(True) == 114
+
+    def test_a_late_page_takes_back_what_the_saved_ones_would_have_proven(self) -> None:
+        """One of 1.1304 s undoes one of .8696: with three of 23 used up, 23 are left again."""
+        found = trial(4, 1000, saved=3.0)
+        assert not any(found.on_served(ON_TIME) for _ in range(3))
+        assert not any(found.on_served(2.0 - ON_TIME) for _ in range(100))
+        assert [found.on_served(ON_TIME) for _ in range(81)] == [False] * 80 + [True]
 
     def test_a_tenth_that_is_refused_whatever_the_rate_is_noise_in_the_end(self) -> None:
         """Each served page tells -.14, each refused one ln(.2174 / .1) = .777: ten lose .48."""
         found = trial(2, 20)
-        told = [found.on_refused() if n % 10 == 5 else found.on_served() for n in range(1, 200)]
+        told = [
+            found.on_refused() if n % 10 == 5 else found.on_served(ON_TIME) for n in range(1, 200)
+        ]
         assert 140 <= told.index(True) <= 199
         assert found.hits / found.pages == pytest.approx(0.1, abs=0.01)
 
     def test_a_tenth_that_becomes_a_fifth_and_more_is_the_rates(self) -> None:
         """Three pages tell -.42, one refusal .777: .36 for four, so 56 or so."""
         found = trial(2, 20)
-        told = [found.on_refused() if n % 4 == 0 else found.on_served() for n in range(1, 160)]
+        told = [
+            found.on_refused() if n % 4 == 0 else found.on_served(ON_TIME) for n in range(1, 160)
+        ]
         assert 40 <= told.index(True) <= 80
 
 
