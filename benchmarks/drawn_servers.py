@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from scrapy_adaptive.core.pacing.latency import next_delay
+from scrapy_adaptive.simulation.machine import BusyMachine
 from scrapy_adaptive.simulation.network import network
 from scrapy_adaptive.simulation.pages import pages
 from scrapy_adaptive.simulation.servers.bans import BanServer, WhileBanned
@@ -139,6 +140,8 @@ class Site:
     """Seconds after which the crawler gives one up."""
     idle: list[tuple[float, float]] = field(default_factory=list)
     """When there is nothing to ask for."""
+    machine: Callable[[float], float] | None = None
+    """When the crawler does what is due at an instant; None for at once."""
 
     def delay(self, seed: str) -> Callable[[], float]:
         """Seconds of one message, drawn anew."""
@@ -221,9 +224,9 @@ Made = tuple[str, Callable[[], Gate], bool]
 """What it is, what makes it, and whether jitter matters at an even pace."""
 
 
-def bucket(draw: Draw) -> Made:
-    """A token bucket."""
-    rate, burst = draw.log(0.1, 200.0), draw.count(1, 50)
+def bucket(draw: Draw, rate: float = 0.0) -> Made:
+    """A token bucket, of that rate if one is given."""
+    rate, burst = rate or draw.log(0.1, 200.0), draw.count(1, 50)
     return f"{rate:.2f}/s burst {burst}", lambda: BucketServer(constant(rate), burst), burst <= 10
 
 
@@ -523,6 +526,19 @@ def draw_troubled(draw: Draw, number: int) -> Site:
     return site
 
 
+def draw_busy(draw: Draw, number: int) -> Site:
+    """A limit of 5 to 100 a second, crawled on a machine whose stalls are about as long as the gaps
+    between two requests; the oracle's is not busy."""
+    rate = draw.log(5.0, 100.0)
+    made = bucket(draw, rate) if number % 2 else counted(draw, round(10.0 * rate), 10.0)
+    site = _site("busy, bucket" if number % 2 else "busy, window", made)
+    stall, work, spell = draw.log(0.1, 1.0), draw.log(0.3, 3.0), draw.log(1.0, 60.0)
+    chance = random.Random(draw.chance.random())
+    site.machine = BusyMachine(chance, work=work / rate, stall=stall / rate, spell=spell)
+    site.text += f", works {work:.1f} gaps, stalls {stall:.1f}, other ones after {spell:.0f} s"
+    return site
+
+
 def draw_minute(draw: Draw, number: int) -> Site:
     """The first minute at some plain limits, over a network of 2 ms."""
     made: tuple[tuple[str, Callable[[], Server], float], ...] = (
@@ -551,6 +567,7 @@ GROUPS: dict[str, Callable[[Draw, int], Site]] = {
     "queues": draw_queues,
     "classes": draw_classes,
     "troubled": draw_troubled,
+    "busy": draw_busy,
     "minute": draw_minute,
 }
 """What may be drawn, by name."""

@@ -104,7 +104,8 @@ def crawl(job: tuple[str, str, int, int], pages: int) -> Found:
         until = min(until, max(LEAST, pages / rate if rate else until))
     if site.most_pages:
         until = min(WHOLE, LATE * site.most_pages / rate + 10.0)
-    crawler = Crawl(governor(site, law, name), site.server, site.pages(name), site.delay(name))
+    paced, fresh, delay = governor(site, law, name), site.pages(name), site.delay(name)
+    crawler = Crawl(paced, site.server, fresh, delay, site.machine)
     for begin, end in site.idle:
         if begin >= until:
             break

@@ -150,10 +150,16 @@ class Crawl:
         server: the site.
         pages: what there is to fetch, without end.
         delay: returns the seconds that one message takes over the network, each way.
+        awake: returns the instant at which the crawler does what is due at one; at once without it.
     """
 
     def __init__(
-        self, governor: Governor, server: Server, pages: Iterator[Page], delay: Callable[[], float]
+        self,
+        governor: Governor,
+        server: Server,
+        pages: Iterator[Page],
+        delay: Callable[[], float],
+        awake: Callable[[float], float] | None = None,
     ) -> None:
         self.timeline = Timeline()
         self.now = 0.0
@@ -161,6 +167,7 @@ class Crawl:
         self._server = server
         self._frontier = Frontier(pages, lambda: self._governor.kinds.get(HOST, {}))
         self._delay = delay
+        self._awake = awake or (lambda instant: instant)
         self._events: list[tuple[float, int, Callable[..., None], tuple[object, ...]]] = []
         self._event_count = 0
 
@@ -168,7 +175,7 @@ class Crawl:
         """Crawl until that instant."""
         events = self._events
         while True:
-            wake_at = self._send()
+            wake_at = self._awake(self._send())
             while events and events[0][0] <= min(wake_at, until):
                 self.now, _, handle, facts = heapq.heappop(events)
                 handle(*facts)
@@ -239,7 +246,7 @@ class Crawl:
             timeline.refused.append(self.now)
             if reply.banned:
                 timeline.banned.append(self.now)
-        back_at = self.now + reply.service + self._delay()
+        back_at = self._awake(self.now + reply.service + self._delay())
         self._at(back_at, self._on_answer, permit, page, reply)
 
     def _on_answer(self, permit: Permit, page: Page, reply: Reply) -> None:

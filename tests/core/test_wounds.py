@@ -111,7 +111,7 @@ class TestSilences:
         assert silence.longer(rate=0.5, told=None) == 30.0
 
     def test_a_wait_that_a_late_refusal_asked_for_counts_as_outlasted(self) -> None:
-        """15 s were told late: when they are too short, what is left of 32 s is tried, not of 16."""
+        """15 s were told late: when they are too short, the rest of 32 s is tried, not of 16."""
         virtual = Virtual(UNPACED)
         first, late = virtual.send_many(2)
         virtual.wait(1.0)
