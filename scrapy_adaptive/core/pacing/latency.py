@@ -5,7 +5,7 @@ Laws
 1. The target is `latency / N`: N requests of a site are in flight on average.
 2. The next delay is the mean of the old delay and the target.
 3. A slower target applies at once.
-4. A response that is not a 200 never lowers the delay: error pages are quick.
+4. An error never lowers the delay, as error pages are quick; by its own rule, only a 200 does.
 5. The delay stays between its floor and its maximum.
 """
 

@@ -40,7 +40,7 @@ class Hold(Ceiling):
     Args:
         start_rate: the first rate, 1/s.
 
-    **Keeps**: `SLOWEST` <= lo <= rate once anything was refused.
+    **Keeps**: 0 <= lo <= rate, and `SLOWEST` <= rate.
     **Departs** from AIMD, which forgets where it was refused, and from BBR, which takes the
     delivered rate for the limit: see the documentation.
     """
