@@ -76,8 +76,9 @@ def test_a_full_memory_stops_a_crawl_and_loses_nothing(forgetful: Valkey, fleet:
         time.sleep(LEASE + 0.5)
         client.config_set("maxmemory", 0)
     done = running.wait()
-    assert done.log.count("the frontier does not answer") == 1
-    assert done.log.count("the frontier answers again") == 1
+    outages = done.log.count("the frontier does not answer")
+    assert 1 <= outages <= 2, "on a busy machine one more script may time out"
+    assert done.log.count("the frontier answers again") == outages, "each is told once"
     assert LOST not in done.log
     assert fleet.missing() == set()
 
