@@ -20,6 +20,7 @@ from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.settings import read_settings
 from scrapy_adaptive.simulation.crawl import Crawl
 from scrapy_adaptive.simulation.drawing import check_drawing, draw
+from scrapy_adaptive.simulation.machine import BusyMachine
 from scrapy_adaptive.simulation.network import NETWORKS, network
 from scrapy_adaptive.simulation.pages import pages
 from scrapy_adaptive.simulation.readings import read
@@ -30,7 +31,16 @@ if TYPE_CHECKING:
     from scrapy_adaptive.simulation.crawl import Timeline
     from scrapy_adaptive.simulation.readings import Readings
 
-__all__ = ["ACCEPTED", "REFUSED", "Page", "Reply", "Server", "Simulated", "simulate"]
+__all__ = [
+    "ACCEPTED",
+    "REFUSED",
+    "BusyMachine",
+    "Page",
+    "Reply",
+    "Server",
+    "Simulated",
+    "simulate",
+]
 
 SCRAPYS = (
     "CONCURRENT_REQUESTS_PER_DOMAIN",
@@ -87,6 +97,7 @@ def simulate(
     *,
     kinds: Mapping[str, float] | None = None,
     round_trip: str = NETWORKS[0],
+    machine: BusyMachine | None = None,
     seed: int = 1,
 ) -> Simulated:
     """Crawl a model of a site, whose pages never end.
@@ -98,7 +109,8 @@ def simulate(
         settings: those of the crawl; `ADAPTIVE_…`, and those of Scrapy's that bound one site.
         kinds: how many of the site's pages are of which class, as shares; all alike without.
         round_trip: how the network behaves, one of `NETWORKS`: 50 ms there and back on average.
-        seed: of all chance.
+        machine: that of the crawler, if it is busy with other things too.
+        seed: of all other chance.
 
     Raises:
         ValueError: a setting, a length or a network that is not allowed.
@@ -110,7 +122,7 @@ def simulate(
     governor = governor_of(settings or {}, random.Random(f"{seed} governor").random)
     delay = network(round_trip, random.Random(f"{seed} network"))
     fetched = pages(kinds or ONE_KIND, random.Random(f"{seed} pages"))
-    timeline = Crawl(governor, server, fetched, delay).run(seconds)
+    timeline = Crawl(governor, server, fetched, delay, machine).run(seconds)
     return Simulated(server, seconds, timeline, read(timeline, server, seconds))
 
 

@@ -24,7 +24,10 @@ class BusyMachine:
         work: mean seconds between two stalls, > 0.
         stall: mean seconds of a stall, in a spell like any other, > 0.
         spell: seconds for which stalls are as long, > 0.
-        scatter: standard deviation of the logarithm of their length, from spell to spell.
+        scatter: standard deviation of the logarithm of their length, from spell to spell, >= 0.
+
+    Raises:
+        ValueError: a number is out of its range.
 
     >>> import random
     >>> awake = BusyMachine(random.Random(1), work=0.02, stall=0.01, spell=10.0)
@@ -41,6 +44,8 @@ class BusyMachine:
         spell: float,
         scatter: float = 1.0,
     ) -> None:
+        if not (work > 0.0 and stall > 0.0 and spell > 0.0 and scatter >= 0.0):
+            raise ValueError(f"{work=}, {stall=}, {spell=}, {scatter=}: more than 0 is allowed")
         self._chance = chance
         self._work, self._stall, self._spell, self._scatter = work, stall, spell, scatter
         self._begins: list[float] = [0.0]
