@@ -49,7 +49,7 @@ class InFlight:
         page_of: identity of a request's page.
         clock: monotonic seconds.
         on_ended: called with each permit that ends.
-        on_paused: called when a refusal pauses a slot, with the request, the slot and seconds.
+        on_paused: called when a refusal pauses a slot, with the request and the slot.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class InFlight:
         page_of: Callable[[Request], Hashable],
         clock: Callable[[], float],
         on_ended: Callable[[Permit], None],
-        on_paused: Callable[[Request, str, float], None],
+        on_paused: Callable[[Request, str], None],
     ) -> None:
         self._governor = governor
         self._refusal_rules = refusal_rules
@@ -184,8 +184,8 @@ class InFlight:
         flight.outcome = verdict.outcome
         flight.decision = self._governor.on_answer(flight.permit, answer, now)
         self._reporting.on_decision(slot, flight, request, response, now)
-        if flight.decision.event is Event.TRIPPED and not accepted:
-            self._on_paused(request, key, flight.decision.wait)
+        if flight.decision.event is Event.TRIPPED:
+            self._on_paused(request, key)
         self._on_ended(flight.permit)
 
     def _latency(self, request: Request, permit: Permit) -> float:

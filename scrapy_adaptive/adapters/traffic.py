@@ -460,14 +460,14 @@ class Traffic:
             self.rearm(leaf)
         self._engine.nudge()
 
-    def _on_paused(self, request: Request, key: str, wait: float) -> None:
+    def _on_paused(self, request: Request, key: str) -> None:
         """A refusal pauses this slot; the host's others too, if most are refused at once."""
         host = self.names.host_elsewhere(request, key) if self._host_load else None
         if host is None:
             return
         now = self.clock()
         for slot in self._host_load.on_refused(host, key, now):
-            self.governor.slot(slot, now).resume_pause(now, wait)
+            self.governor.slot(slot, now).pause_with(self.governor.slot(key, now), now)
             self._turn_away(slot)
             self.rearm(slot)
 
