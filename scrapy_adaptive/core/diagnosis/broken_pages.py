@@ -19,6 +19,7 @@ Laws
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Annotated, TypeAlias, TypeVar
 
@@ -47,11 +48,6 @@ Carried: TypeAlias = Annotated[dict[Page, V], Latest(MOST_CARRIED), Mark.SPARE]
 """Pages, of which a few travel."""
 
 
-_NO_PAGES: dict[Page, None] = {}
-_NO_FAILURES: dict[Page, int] = {}
-"""What most slots have."""
-
-
 class Blame(Enum):
     """What a refusal is the fault of."""
 
@@ -62,63 +58,32 @@ class Blame(Enum):
     """Of this page, which is refused whatever the pace."""
 
 
+@dataclass(slots=True)
 class Suspects:
-    """Pages of one slot that were refused, and what is thought of them.
+    """Pages of one slot that were refused, and what is thought of them."""
 
-    Args:
-        accepted_count: requests that were accepted before the first refusal.
-    """
-
-    __slots__ = (
-        "_accepted_count",
-        "_crowded",
-        "_excused",
-        "_failed",
-        "_fresh_count",
-        "_fresh_probes",
-        "_is_new_refused",
-        "_refused",
-        "_second",
-        "_sole",
-        "_stuck",
-        "looks_again",
-    )
-
-    _accepted_count: int
-    _failed: Carried[int]
-    _refused: Carried[int]
-    _excused: Carried[None]
-    _sole: Annotated[Page | None, Mark.SPARE]
-    _crowded: bool
-    _fresh_count: int
-    _second: int
-    _is_new_refused: bool
-    _stuck: int
-    _fresh_probes: int
-    looks_again: bool
-
-    def __init__(self, accepted_count: int = 0) -> None:
-        self._accepted_count = accepted_count
-        self._failed = _NO_FAILURES
-        """Page to the acceptances of its host before it failed first."""
-        self._refused = _NO_FAILURES
-        """Page to its refusals."""
-        self._excused = _NO_PAGES
-        """Those whose refusals say nothing of the pace."""
-        self._sole = None
-        self._crowded = False
-        self._fresh_count = 0
-        """Pages that were refused at their first visit."""
-        self._second = 0
-        """Times in a row that a page was refused at its first visit, and the next one that was
-        served had been refused before."""
-        self._is_new_refused = False
-        self._stuck = 0
-        self._fresh_probes = 0
-        """Test requests in a row of pages not refused before, all of them refused."""
-        self.looks_again = False
-        """Whether the next test request is a page that was refused before: this may be a site that
-        refuses each page's first visit."""
+    _accepted_count: int = 0
+    """Requests that were accepted; at first, before the first refusal."""
+    _failed: Carried[int] = field(default_factory=dict)
+    """Page to the acceptances of its host before it failed first."""
+    _refused: Carried[int] = field(default_factory=dict)
+    """Page to its refusals."""
+    _excused: Carried[None] = field(default_factory=dict)
+    """Those whose refusals say nothing of the pace."""
+    _sole: Annotated[Page | None, Mark.SPARE] = None
+    _crowded: bool = False
+    _fresh_count: int = 0
+    """Pages that were refused at their first visit."""
+    _second: int = 0
+    """Times in a row that a page was refused at its first visit, and the next one that was served
+    had been refused before."""
+    _is_new_refused: bool = False
+    _stuck: int = 0
+    _fresh_probes: int = 0
+    """Test requests in a row of pages not refused before, all of them refused."""
+    looks_again: bool = False
+    """Whether the next test request is a page that was refused before: this may be a site that
+    refuses each page's first visit."""
 
     def __bool__(self) -> bool:
         return bool(self._refused or self._failed)
@@ -236,7 +201,7 @@ class Suspects:
 
 
 def _with(pages: dict[Page, V], page: Page, value: V) -> dict[Page, V]:
-    """These pages and one more; the empty ones are shared, so others are made of them."""
+    """These pages and one more; what is empty may be shared, so another is made of it."""
     pages = pages or {}
     pages.pop(page, None)
     pages[page] = value

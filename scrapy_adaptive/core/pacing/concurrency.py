@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Annotated
 
 from scrapy_adaptive.core.state.fields import LONG_AGO, Amount, Instant, Range, Seconds
@@ -46,55 +47,28 @@ MEASURES = 6
 they cost one page in 300."""
 
 
+@dataclass(slots=True)
 class Slowness:
-    """The limit on what is in flight that latency teaches; infinity while the site is not slow.
+    """The limit on what is in flight that latency teaches; infinity while the site is not slow."""
 
-    Args:
-        starts_at: the limit to begin with; one that is finite doubles each round trip, until the
-            site is slow.
-    """
+    limit: Annotated[float, Range(1.0)] = math.inf
+    """One to begin with that is finite doubles each round trip, until the site is slow."""
+    mean: Seconds = 0.0
+    base: Amount = math.inf
+    _is_growing: bool = False
+    _deviation: Seconds = 0.0
+    _count: int = 0
+    _set_at: Instant = LONG_AGO
+    _slow: Seconds = 0.0
+    """The mean latency that made the first limit."""
+    _rounds: int = 0
+    """Rounds since the base was measured."""
+    _measures: int = 0
+    _restores: int = 0
+    """The limit after the present measure; 0 where there is none."""
 
-    __slots__ = (
-        "_count",
-        "_deviation",
-        "_is_growing",
-        "_measures",
-        "_restores",
-        "_rounds",
-        "_set_at",
-        "_slow",
-        "base",
-        "limit",
-        "mean",
-    )
-
-    limit: Annotated[float, Range(1.0)]
-    mean: Seconds
-    base: Amount
-    _is_growing: bool
-    _deviation: Seconds
-    _count: int
-    _set_at: Instant
-    _slow: Seconds
-    _rounds: int
-    _measures: int
-    _restores: int
-
-    def __init__(self, starts_at: float = math.inf) -> None:
-        self.limit = starts_at
-        self.mean = 0.0
-        self.base = math.inf
-        self._is_growing = starts_at < math.inf
-        self._deviation = 0.0
-        self._count = 0
-        self._set_at = LONG_AGO
-        self._slow = 0.0
-        """The mean latency that made the first limit."""
-        self._rounds = 0
-        """Rounds since the base was measured."""
-        self._measures = 0
-        self._restores = 0
-        """The limit after the present measure; 0 where there is none."""
+    def __post_init__(self) -> None:
+        self._is_growing = self.limit < math.inf
 
     def on_latency(self, now: float, sent_at: float, seconds: float, level: int) -> None:
         """A request sent as the `level`-th in flight was answered after so many seconds."""
