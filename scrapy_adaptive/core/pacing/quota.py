@@ -13,6 +13,7 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.state.fields import Instant, Seconds
@@ -28,41 +29,28 @@ ROUNDED = 1.0
 the rest at most: once nothing is left, the reset is awaited whole."""
 
 
+@dataclass(slots=True)
 class Quotas:
     """What one slot may send until the next reset. Instants in monotonic seconds."""
 
-    __slots__ = ("_left", "delay", "until", "wait")
-
-    until: Instant
-    wait: Seconds
-    delay: Seconds
-    _left: int
-
-    def __init__(self) -> None:
-        self.until = 0.0
-        """The instant of the reset; 0 where no quota is known."""
-        self.wait = 0.0
-        """Seconds until then, when it was told."""
-        self.delay = 0.0
-        """Seconds between sends that spread what is left until then."""
-        self._left = 0
+    until: Instant = 0.0
+    """The instant of the reset; 0 where no quota is known."""
+    wait: Seconds = 0.0
+    """Seconds until then, when it was told."""
+    delay: Seconds = 0.0
+    """Seconds between sends that spread what is left until then."""
+    _left: int = 0
 
     def on_told(self, now: float, quotas: Iterable[Quota], sent_since: int) -> None:
         """A response told its quotas; `sent_since` requests had left after its own.
 
-        The slowest of them counts.
+        The slowest of them counts. Where none can be, what was told before still holds.
         """
-        is_first = True
-        for quota in quotas:
-            if quota.unit != "requests" or quota.remaining is None or not quota.reset:
-                continue
-            reset = min(quota.reset, quota.window or quota.reset)
-            if reset > FARTHEST:
-                continue
-            if is_first:  # what can be replaces what was told before
-                self.until, self.delay, self._left = 0.0, 0.0, 0
-                is_first = False
-            left = max(0, quota.remaining - sent_since)
+        told = [found for quota in quotas if (found := _told(quota)) is not None]
+        if told:
+            self.until, self.delay, self._left = 0.0, 0.0, 0
+        for remaining, reset in told:
+            left = max(0, remaining - sent_since)
             delay = max(reset - ROUNDED, 0.5 * reset) / max(1, left)
             if delay > self.delay or not left:
                 self.until, self.wait, self.delay, self._left = now + reset, reset, delay, left
@@ -87,6 +75,14 @@ class Quotas:
         """Forget a quota whose reset has come."""
         if 0.0 < self.until <= now:
             self.until, self.delay, self._left = 0.0, 0.0, 0
+
+
+def _told(quota: Quota) -> tuple[int, float] | None:
+    """Requests that are left, and seconds until the reset; None for what cannot be."""
+    if quota.unit != "requests" or quota.remaining is None or not quota.reset:
+        return None
+    reset = min(quota.reset, quota.window or quota.reset)
+    return None if reset > FARTHEST else (quota.remaining, reset)
 
 
 NO_QUOTAS = Quotas()
