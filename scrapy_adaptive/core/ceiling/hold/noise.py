@@ -181,15 +181,15 @@ class Trial:
     def on_served(self, gap: float) -> bool:
         """A request was served at the faster rate; returns whether it is noise, then.
 
-        It counts by what it took beyond the slower rate: one that left late proves less, or takes
-        back what others have proven.
+        It counts by what it took beyond the slower rate, and no more than the trial asks for: one
+        that left late proves less, or takes back what others have proven.
 
         Args:
             gap: seconds since the request before.
         """
         faster = (1.0 - self.ratio) / (1.0 - self.beyond)
         self.pages += 1
-        beyond = (1.0 - gap / self.gap) / (1.0 - 1.0 / faster)
+        beyond = min(1.0, (1.0 - gap / self.gap) / (1.0 - 1.0 / faster))
         self.free = min(max(self.free, self.saved), self.free - beyond)
         if self.free < 0.0:
             self.evidence += self.free * math.log(faster)

@@ -116,6 +116,11 @@ class TestTrials:
         found = trial(4, 1000)
         assert not any(found.on_served(1.1) for _ in range(10_000))
 
+    def test_a_page_proves_no_more_than_the_trial_asks_for(self) -> None:
+        """The gaps before were longer by far: the rate had only just become what was refused."""
+        found = Trial.begin(4, 1000, gap=2.0, faster=1.15, saved=0.0, window=0.0)
+        assert [found.on_served(ON_TIME) for _ in range(58)] == [False] * 57 + [True]
+
     def test_half_as_much_faster_takes_twice_as_many_pages(self) -> None:
         """At 1 / 1.15 s a page takes .1304 of a page more than the slower rate, at .9348 half."""
         found = trial(4, 1000)
