@@ -75,18 +75,22 @@ def crawl_both(
     own: Mapping[str, Any] | None = None,
     until: Callable[[], object] | None = None,
     reactor: Reactor = "asyncio",
+    companion: str | None = None,
 ) -> Both:
     """Crawl `pages` pages of `ALONE`, and at the same time `urls`, among them `HEALTHY`'s.
 
     Args:
+        companion: a host that answers at once; the first crawl has as many pages of it, so that a
+            busy machine takes as much from that crawl as from one with several hosts.
         urls: of the second crawl, with `pages` pages of `HEALTHY` that are served.
         spider: of the second crawl; `arguments` are its own.
         own: settings of the second crawl alone.
         until: when it is interrupted, once the healthy host's pages are served; without this it
             runs to its end.
     """
+    counts = dict.fromkeys([ALONE, *([companion] if companion else [])], pages)
     first = crawl.start(
-        UrlsSpider, settings, reactor=reactor, arguments={"urls": in_turn(site, {ALONE: pages})}
+        UrlsSpider, settings, reactor=reactor, arguments={"urls": in_turn(site, counts)}
     )
     second = crawl.start(
         spider,

@@ -5,6 +5,7 @@ The healthy host has a pace of its own and answers slowly enough to need two or 
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,24 +32,24 @@ from tests.crawling import Crawler, Reactor
 from tests.servers.origin import Answer, Handler, Origin, Visit, refusal, robots_txt
 from tests.spiders import UrlsSpider
 
-REFUSING, GALLERY, RECLUSE = "127.1.2.3", "127.1.2.4", "127.1.2.5"
-"""Refuses all; refuses its images; refuses its robots.txt."""
+REFUSING, GALLERY, RECLUSE, QUICK = "127.1.2.3", "127.1.2.4", "127.1.2.5", "127.1.2.6"
+"""Refuses all; refuses its images; refuses its robots.txt; answers at once."""
 
 RECLUSES = [f"127.1.3.{n}" for n in range(1, 21)]
 
-ADDRESSES = (ALONE, HEALTHY, REFUSING, GALLERY, RECLUSE, *RECLUSES)
+ADDRESSES = (ALONE, HEALTHY, REFUSING, GALLERY, RECLUSE, QUICK, *RECLUSES)
 
-PAGES = 200
+PAGES = 100
 IMAGES = 50
 SECONDS = 20.0
-"""How long the refusing host refuses."""
+"""How long the refusing host refuses, where it ever serves."""
 
 MOST = 1.1
 """Times its time alone that the healthy host may take."""
 
 SETTINGS: dict[str, Any] = {
-    "ADAPTIVE_START_DELAY": 0.04,
-    "DOWNLOAD_DELAY": 0.04,
+    "ADAPTIVE_START_DELAY": 0.08,
+    "DOWNLOAD_DELAY": 0.08,
     "ADAPTIVE_TARGET_CONCURRENCY": 8,
     "ADAPTIVE_BURST": 10,
     "ADAPTIVE_GLOBAL_TRIP_SLOTS": 1000,
@@ -82,8 +83,9 @@ class GallerySpider(UrlsSpider):
             yield item
 
 
-def troubles(retry_after: int | None = None) -> Handler:
-    """The site; `retry_after` is what the refusing host says."""
+def troubles(retry_after: int | None = None, until: float = math.inf) -> Handler:
+    """The site; `retry_after` is what the refusing host says, `until` so long after its first."""
+    asked_at: list[float] = []
 
     def handler(visit: Visit) -> Answer:
         address = visit.host.partition(":")[0]
@@ -91,9 +93,11 @@ def troubles(retry_after: int | None = None) -> Handler:
             return refusal(retry_after=30) if address in (RECLUSE, *RECLUSES) else robots_txt("")
         if address == GALLERY:
             return refusal(retry_after=30)
-        if address == REFUSING and visit.elapsed < SECONDS:
-            return refusal(retry_after=retry_after)
-        return Answer(delay=0.08)
+        if address == REFUSING:
+            asked_at.append(visit.elapsed)
+            if visit.elapsed < asked_at[0] + until:
+                return refusal(retry_after=retry_after)
+        return Answer(delay=0.0 if address == QUICK else 0.16)
 
     return handler
 
@@ -136,6 +140,7 @@ def test_a_healthy_host_is_as_fast_beside_others_that_refuse_as_alone(
             in_turn(site, counts),
             {**SETTINGS, "CONCURRENT_REQUESTS": places},
             pages=PAGES,
+            companion=QUICK,
             spider=GallerySpider,
             arguments={"gallery": site.url_at(GALLERY)},
             own=own,
@@ -165,8 +170,8 @@ def test_a_host_that_refuses_for_twenty_seconds_is_crawled_on_after_them(
     """It is asked now and then, as its Retry-After says, and served in the end."""
 
     def crawl_them() -> Both:
-        site = origin(troubles(retry_after=4), addresses=ADDRESSES)
-        urls = in_turn(site, {REFUSING: PAGES, HEALTHY: PAGES})
+        site = origin(troubles(retry_after=4, until=SECONDS), addresses=ADDRESSES)
+        urls = in_turn(site, {REFUSING: 5 * PAGES, HEALTHY: PAGES})
         settings = {**SETTINGS, "CONCURRENT_REQUESTS": 4}
         enough = 10
         both = crawl_both(
@@ -175,6 +180,7 @@ def test_a_host_that_refuses_for_twenty_seconds_is_crawled_on_after_them(
             urls,
             settings,
             pages=PAGES,
+            companion=QUICK,
             until=lambda: len(pages_of(site, REFUSING)) >= enough,
         )
         assert len(set(both.beside.urls)) == len(both.beside.urls) >= PAGES + enough
@@ -201,6 +207,7 @@ def test_twenty_hosts_that_refuse_their_robots_txt_hold_no_place(
             in_turn(site, {**dict.fromkeys(RECLUSES, 5), HEALTHY: PAGES}),
             {**SETTINGS, "CONCURRENT_REQUESTS": 16},
             pages=PAGES,
+            companion=QUICK,
             own={"ROBOTSTXT_OBEY": True},
             until=at_once,
             reactor=reactor,

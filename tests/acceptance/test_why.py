@@ -221,7 +221,7 @@ def other(reason: str, visit: Visit) -> Answer:
 def held_by(model: Model, site: str) -> str:
     """What this model says of a site that is not idle."""
     found = model.sites.get(site)
-    return found.by if found is not None else ""
+    return found.by if found is not None and found.state != "idle" else ""
 
 
 @dataclass

@@ -7,6 +7,7 @@ import importlib
 import re
 from dataclasses import fields
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,7 @@ def setting_sections() -> dict[str, dict[str, str]]:
     return {name: dict(FIELD.findall(fields)) for name, fields in found}
 
 
+@cache
 def stat_names() -> set[str]:
     """Every stat: those under a literal name, and those that are written all at once."""
     stats = MemoryStatsCollector(get_crawler())

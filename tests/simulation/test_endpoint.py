@@ -38,14 +38,14 @@ def test_two_classes_under_one_limit_are_not_told_apart() -> None:
 
 @pytest.mark.parametrize("seed", ["a", "b", "c"])
 def test_ten_limited_classes_are_told_apart(seed: str) -> None:
-    """70 % of what an oracle with a rate for each class gets, at 1 % refused."""
+    """80 % of what an oracle with a rate for each class gets in half an hour, at 0.7 % refused."""
     classes = ClassesServer({f"/class{n}": BucketServer(constant(1.0), 2) for n in range(10)})
     governor = governor_of({"ADAPTIVE_TARGET_CONCURRENCY": "8"}, random.Random(seed).random)
     fresh = pages({f"/class{n}": 1.0 for n in range(10)}, random.Random(f"{seed} pages"))
     delay = network("constant", random.Random("network"))
-    line = Crawl(governor, classes, fresh, delay).run(HOUR)
+    line = Crawl(governor, classes, fresh, delay).run(HOUR / 2)
     served, refused = len(line.accepted), len(line.refused)
     assert len(governor.kinds["site"]) == 10
-    assert served >= 0.7 * 10.0 * HOUR
-    assert refused <= 0.01 * (served + refused)
+    assert served >= 0.8 * 10.0 * HOUR / 2
+    assert refused <= 0.007 * (served + refused)
     assert line.lost_count == 0
