@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
@@ -56,6 +56,12 @@ WRITTEN_META_KEY = "adaptive_slot"
 
 WIDER = 20
 """Times SCRAPER_SLOT_MAX_ACTIVE_SIZE that responses may take while items wait for their media."""
+
+LONGEST_NAME = 255
+"""Bytes of the name of a file."""
+
+KEPT = 40
+"""Characters that are kept of one that would be longer."""
 
 
 class Copy(Enum):
@@ -302,12 +308,15 @@ def skip_damaged(queue: ScrapyPriorityQueue, held: int) -> int:
     """
     lost = held - len(queue)
     top = topmost(queue)
+    if top is None:  # it was the last, and is taken out
+        queue._update_curprio()
+        return lost
     is_start = top not in queue.queues
     queues = queue._start_queues if is_start else queue.queues
-    damaged = queues[cast("int", top)]
+    damaged = queues[top]
     if lost and len(damaged):
         return lost
-    del queues[cast("int", top)]
+    del queues[top]
     lost += len(damaged)
     with suppress(Exception):  # it is damaged
         damaged.close()
@@ -355,8 +364,16 @@ def saved_queues(jobdir: str) -> Any:
 
 
 def queue_path(key: str, host: str) -> str:
-    """Where Scrapy's default queue stores the requests of a host; empty if it stores none."""
-    return f"{key}/{_path_safe(host)}" if key else ""
+    """Where Scrapy's default queue stores the requests of a host; empty if it stores none.
+
+    A name too long for a file, as those of requests that several rules count may be, keeps its
+    beginning and its checksum.
+    """
+    name = _path_safe(host)
+    if len(name.encode()) > LONGEST_NAME:
+        begin, _, checksum = name.rpartition("-")
+        name = f"{begin[:KEPT]}-{checksum}"
+    return f"{key}/{name}" if key else ""
 
 
 def running_command() -> str | None:

@@ -233,10 +233,11 @@ class Traffic:
         slot = self.governor.slot(key, self.clock())
         if slot.is_new:
             self._reporting.on_new_slot(key)
-        if self._crawl_delays:
-            pace = slot.pace
-            pace.crawl_delay = max(pace.crawl_delay, self._crawl_delays.of(request))
         host, host_key = self.names.host_elsewhere(request, key), self.governor.host_of(key)
+        if self._crawl_delays:
+            delay = self._crawl_delays.of(request)
+            for each in (slot, self.governor.slot(host_key, self.clock())):
+                each.pace.crawl_delay = max(each.pace.crawl_delay, delay)
         if host is not None:
             self._host_load.on_sent(host, key)
         reservation = self.room.on_at_gate(request, key)
@@ -306,23 +307,24 @@ class Traffic:
             self._engine.lend(-1)
             waiter.lends = False
 
-    def _serve(self, key: str) -> None:
-        """Let go whoever may go of those who wait for this slot."""
+    def _serve(self, key: str) -> bool:
+        """Let go whoever may go of those who wait for this slot; returns whether the engine should
+        ask for another instead."""
         while key in self._gate_queue:
             slot = self.governor.slot_key(key)
             wanted = self.governor.wanted(slot)
             waiter = self._gate_queue.next(key, wanted, self.is_suspect)
             if self._is_better_elsewhere(slot, wanted, waiter):
                 self._awaits_pop[key] = None
-                self._engine.nudge()
-                return
+                return True
             if waiter.scheduled and waiter.lends and not self._engine.has_place:
                 self._awaits_pop[key] = None
-                return
+                break
             if not self.in_flight.begin(waiter.request, key, scheduled=waiter.scheduled):
-                return
+                break
             self._end_wait(waiter)
             waiter.done.callback(True)
+        return False
 
     def serve_waiting(self) -> bool:
         """The engine asks: the place is for who waits at the gate, if anyone; returns whether."""
@@ -507,7 +509,7 @@ class Traffic:
         for key in keys:
             if key != WHOLE_CRAWL:
                 self._awaits_pop.pop(key, None)
-                self._serve(key)
+                asks |= self._serve(key)
                 asks |= self.room.on_due(key)
                 self.rearm(key)
         if asks:

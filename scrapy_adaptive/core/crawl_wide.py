@@ -160,6 +160,10 @@ class CrawlWide:
             starts.begin_test(slot, now)
         return starts.is_shown
 
+    def end_test(self) -> None:
+        """A host that has started again gets back what it had learned, to be kept."""
+        self._starts.end_test()
+
     @property
     def _lately(self) -> set[str]:
         """The slots that answered lately."""
@@ -179,7 +183,7 @@ class CrawlWide:
         limits = replace(_UNBOUND, start_delay=1.0 / self._tally.rate(now))
         self._count += 1
         self.causes = tuple(sorted(self._starts.refused(self._lately)))
-        self._starts.end_test()
+        self.end_test()
         self.slot = Slot(f"{KEY} {self._count}", limits, self._make(limits), now, drain=DRAIN)
         self.slot.pace.latency_delay = 0.0
         self.slot.pause_for(now, self._cooldown)

@@ -14,7 +14,7 @@ Laws
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from .breaker.global_breaker import GlobalBreaker
@@ -85,7 +85,13 @@ class Governor:
         if max_slots < 1:
             raise ValueError(f"max_slots = {max_slots}")
         self.counts = Counts()
-        self._slots = Slots(limits, slot_limits or {}, ceiling=ceiling, most=max_slots)
+        self._slots = Slots(
+            limits,
+            slot_limits or {},
+            ceiling=ceiling,
+            most=max_slots,
+            on_forgotten=self._on_forgotten,
+        )
         self._families = self._slots.families
         self._global_breaker = global_breaker
         self._uplink = Uplink()
@@ -128,21 +134,18 @@ class Governor:
         """The slots that are held by what this one does: a host's and its classes'."""
         return self._families.of(key)
 
-    def counts_kinds(self, key: str) -> bool:
-        """Whether the class of each page of this slot has to be known."""
-        slot = self._slots.get(key)
-        return slot is not None and slot.classes is not None
-
     def slot(self, key: str, now: float) -> Slot:
         """The slot of that key, made if nobody knows it."""
         return self._slots.at(key, now)
 
     def state(self, key: str, now: float) -> State | None:
         """What is worth keeping of that slot, as JSON with ages; None where there is nothing."""
+        self._crawl_wide.end_test()
         return self._slots.state(key, now)
 
     def states(self, now: float) -> dict[str, State]:
         """The same of all slots, of those that nobody has used yet too."""
+        self._crawl_wide.end_test()
         return self._slots.states(now)
 
     def begin(self, key: str, state: object, age: float, now: float) -> list[str]:
@@ -212,6 +215,10 @@ class Governor:
             slot.expected_places = 0
             if slot.expected_rate:
                 slot.expect(0.0)
+
+    def _on_forgotten(self, key: str) -> None:
+        if self.known is not None:
+            self.known.forget(key)
 
     def _leaf(self, key: str, now: float) -> Leaf:
         """The leaf of that key; what its rules say is what its slot begins with."""
@@ -290,14 +297,6 @@ class Governor:
         """While the line is down: why another host than this slot's is tested first."""
         until = self._uplink.hold_failing_until(self.host_of(key), now, queued=queued)
         return None if until is None else Hold(until, Reason.PAUSED)
-
-    def next_wakeup(self, keys: Iterable[str], now: float) -> float:
-        """The earliest instant at which one of these slots may send, by what is known now.
-
-        Infinity when only an event (an answer, a verdict) can free them.
-        """
-        holds = (self.ready_at(key, now) for key in keys)
-        return min((now if hold is None else hold.until for hold in holds), default=math.inf)
 
     def parked(self, now: float) -> dict[str, float]:
         """Slots whose site asked for a longer pause than the user wants to sit through, and until
@@ -533,11 +532,6 @@ class Governor:
         return (
             self._crawl_wide.causes if self._crawl_wide.is_paused else self._global_breaker.causes
         )
-
-    @property
-    def is_uplink_down(self) -> bool:
-        """Whether the crawler's own line is down: only a test request leaves now and then."""
-        return self._uplink.is_down
 
     @property
     def uplink_cut(self) -> Cut:

@@ -18,7 +18,7 @@ from .breaker.backoff import BREATH, JITTER_RATIO, NO_BACKOFF, Backoff
 from .breaker.breaker import Phase, Signal
 from .breaker.failures import UNHURT, UNTRIED, Failures
 from .breaker.pause import NEVER, NO_PAUSE, Pause
-from .ceiling.base import Ceiling
+from .ceiling.base import GAPS, Ceiling
 from .diagnosis.broken_pages import NO_SUSPECTS, Blame, Suspects
 from .diagnosis.page_classes import Classes
 from .pacing.concurrency import Slowness
@@ -379,8 +379,6 @@ class Slot:
     def on_lost(self, permit: Permit) -> None:
         """A permit ended without an answer of the site: a probe may be sent again."""
         self._end(permit)
-        if permit.probe:
-            self.pause.signal(Signal.PROBE_LOST)
         if permit.recheck and self.phase is Phase.CLOSED and self.suspects.sole is not None:
             self._recheck_at = permit.sent_at
 
@@ -599,9 +597,10 @@ class Slot:
             self.ceiling.on_recovered(now, recovery)
         self._excused = False
         if self.suspects.asks_again(self.ceiling.noise_ratio):
-            wait, asked = recovery.waited if recovery.tries else 0.0, self.ceiling.recheck
-            most = max(RECHECK_MOST, asked) if self.expected_rate else RECHECK_MOST
-            self._recheck_at = now + min(max(wait, asked), most)
+            wait = recovery.waited if recovery.tries else 0.0
+            gap = 1.0 / self.expected_rate if self.expected_rate else 0.0
+            most = max(RECHECK_MOST, GAPS * gap)
+            self._recheck_at = now + min(max(wait, self.ceiling.recheck), most)
         return Event.RECOVERED, f"{self.rate:.3g}/s from here"
 
     def _on_refused(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from .breaker.breaker import Phase
@@ -40,16 +40,24 @@ class Slots:
         slot_limits: bounds of the slots that have their own, by key.
         ceiling: name of the law that learns a slot's limit: one of those in `ceiling.registry`.
         most: most slots remembered.
+        on_forgotten: called with the key of each slot that is forgotten.
     """
 
     def __init__(
-        self, limits: Limits, slot_limits: Mapping[str, Limits], *, ceiling: str, most: int
+        self,
+        limits: Limits,
+        slot_limits: Mapping[str, Limits],
+        *,
+        ceiling: str,
+        most: int,
+        on_forgotten: Callable[[str], None],
     ) -> None:
         self.families = Families(most)
         self._limits = limits
         self._slot_limits = dict(slot_limits)
         self._ceiling = CEILINGS[ceiling]
         self._most = most
+        self._on_forgotten = on_forgotten
         self._slots: OrderedDict[str, Slot] = OrderedDict()
         self._forgotten_pauses = 0.0
         self._forgotten = Forgotten(most)
@@ -278,6 +286,7 @@ class Slots:
                 self._forgotten.bound()
                 until = slot.silent_until
         self._keep_silent(slot, until, now)
+        self._on_forgotten(slot.key)
 
 
 def _pause(slot: Slot, silent: Silent, now: float) -> None:

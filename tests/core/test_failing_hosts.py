@@ -117,7 +117,7 @@ class TestUplink:
         decisions = [virtual.fail(permit, silent=True) for permit in out]
         assert [decision.again for decision in decisions] == [False] * 2 + [True] * 4
         assert decisions[-1].event is Event.UPLINK_DOWN
-        assert virtual.governor.is_uplink_down
+        assert virtual.governor.stopped_by(virtual.now) is Reason.UPLINK
 
     def test_one_request_leaves_now_and_then_of_whatever_host(self) -> None:
         virtual, out = self.cut()
@@ -172,7 +172,7 @@ class TestUplink:
         virtual.fail(out[1], silent=True)
         virtual.fail(out[2])
         assert not virtual.fail(out[3], silent=True).again
-        assert not virtual.governor.is_uplink_down
+        assert virtual.governor.stopped_by(virtual.now) is None
 
     def test_after_ten_minutes_failures_are_the_pages_own(self) -> None:
         virtual, out = self.cut()
@@ -180,4 +180,4 @@ class TestUplink:
             virtual.fail(permit, silent=True)
         virtual.wait(GIVE_UP)
         assert not virtual.fail(virtual.send("a"), silent=True).again
-        assert not virtual.governor.is_uplink_down
+        assert virtual.governor.stopped_by(virtual.now) is None

@@ -217,28 +217,6 @@ class TestReservations:
         assert hold.reason is Reason.IN_FLIGHT
 
 
-class TestWakeup:
-    """One timer for all slots."""
-
-    def test_the_next_wakeup_is_the_earliest_of_all_slots(self) -> None:
-        virtual = Virtual(slot_limits={"a": Limits(start_delay=5.0), "b": Limits(start_delay=3.0)})
-        virtual.send("a")
-        virtual.send("b")
-        assert virtual.governor.next_wakeup(["a", "b"], 0.0) == 3.0
-        assert virtual.governor.next_wakeup(["a"], 0.0) == 5.0
-
-    def test_a_slot_that_may_send_wakes_now(self) -> None:
-        virtual = Virtual(PACED)
-        virtual.send("a")
-        assert virtual.governor.next_wakeup(["a", "b"], 0.5) == 0.5
-
-    def test_where_only_an_event_helps_there_is_no_instant(self) -> None:
-        virtual = Virtual(Limits(concurrency=1))
-        virtual.send("a")
-        assert virtual.governor.next_wakeup(["a"], 0.0) == math.inf
-        assert virtual.governor.next_wakeup([], 0.0) == math.inf
-
-
 class TestNumbers:
     """Every knob is refused at construction when it is out of its range."""
 

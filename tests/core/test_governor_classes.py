@@ -88,14 +88,14 @@ def test_nothing_is_split_off_where_every_class_is_refused() -> None:
 def test_nothing_is_counted_before_the_first_refusal_nor_without_classes() -> None:
     crawl = Virtual(LIMITS, ceiling="hold")
     fetch(crawl, "/page")
-    assert not crawl.governor.counts_kinds("a")
+    assert crawl.slot().classes is None
     crawl.wait_out()
     crawl.refuse(crawl.send())
-    assert not crawl.governor.counts_kinds("a")
+    assert crawl.slot().classes is None
     fetch(crawl, "/page")
     crawl.wait(100.0)
     fetch(crawl, "/page", Outcome.REFUSED)
-    assert crawl.governor.counts_kinds("a")
+    assert crawl.slot().classes is not None
 
 
 def test_a_refusal_of_the_class_is_no_news_for_the_host() -> None:

@@ -36,7 +36,7 @@ class TestRecalled:
         out = [virtual.send(key) for key in "abc"]
         for permit in out:
             virtual.fail(permit, silent=True)
-        assert virtual.governor.is_uplink_down
+        assert virtual.governor.stopped_by(virtual.now) is Reason.UPLINK
 
     def test_a_slot_that_requests_leave_unused_is_remembered(self) -> None:
         """A middleware sends them another way: what an earlier run learned is not lost."""

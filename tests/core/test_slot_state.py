@@ -17,7 +17,7 @@ from scrapy_adaptive.core.headers.values import MAX_WAIT
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.slot_state import MOST_BYTES, MOST_OF_CLASS, STALE_AFTER
 from scrapy_adaptive.core.state.reading import AFTER_DAMAGE
-from scrapy_adaptive.core.types import Answer, Decision, Outcome, Page, Reason
+from scrapy_adaptive.core.types import Answer, Decision, Outcome, Page, Permit, Reason
 from tests.core.test_governor_classes import SEARCH, fetch, recovered, split
 from tests.core.virtual import STEADY, Virtual
 
@@ -260,3 +260,40 @@ def test_a_slot_that_was_used_since_takes_over_the_pause_alone() -> None:
     after.governor.begin("a", state_of(told(100.0)), 0.0, after.now)
     assert after.slot().delay == delay
     assert after.held_until(Reason.PAUSED) == pytest.approx(after.now + 100.0)
+
+
+def test_what_robots_txt_asks_for_is_read_again_by_each_run() -> None:
+    """It may ask for less by now, or not be obeyed any more."""
+    limits = Limits(start_delay=0.0)
+    crawl = Virtual(limits)
+    crawl.fetch()
+    crawl.refuse(crawl.send())
+    crawl.fetch()
+    crawl.slot().pace.crawl_delay = 60.0
+    assert handed_over(crawl, limits, "aimd").slot().delay < 60.0
+
+
+def test_what_is_kept_of_a_host_that_starts_again_is_what_it_had_learned() -> None:
+    """To find out whether eight hosts share a limit one of them starts again, now and then."""
+    crawl = Virtual(Limits(start_delay=0.25, target_concurrency=math.inf), ceiling="hold")
+    served: dict[str, list[float]] = {f"h{number}": [] for number in range(8)}
+    kept: set[str] = set()
+    while crawl.now < 20.0:
+        for key, instants in served.items():
+            permit = crawl.governor.take(key, crawl.now)
+            if not isinstance(permit, Permit):
+                continue
+            fresh = [at for at in instants if at > crawl.now - 2.0]
+            served[key] = fresh if len(fresh) >= 4 else [*fresh, crawl.now]
+            outcome = Outcome.REFUSED if len(fresh) >= 4 else Outcome.ACCEPTED
+            answer = Answer(outcome, latency=0.02, page=len(kept), kind="/#")
+            crawl.governor.on_answer(permit, answer, crawl.now + 0.02)
+        learned = {
+            key
+            for key in served
+            if "learned" in (crawl.governor.state(key, crawl.now + 0.02) or {})
+        }
+        assert kept <= learned
+        kept = learned
+        crawl.wait(0.02)
+    assert len(kept) == 8

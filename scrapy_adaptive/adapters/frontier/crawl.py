@@ -339,6 +339,16 @@ class FrontierCrawl(Owner):
         state = self._state_of(lease.host)
         self.rights.forget(lease.host)
         self._session.releases.append(Release(lease, state, asleep))
+        self._forget(lease)
+
+    def _forget(self, lease: Lease) -> None:
+        """Remember nothing of a host that this worker has no more, and nothing is left of."""
+        host = lease.host
+        if self._open.get(lease) or self.rights.leases.get(host) == lease:
+            return
+        self._open.pop(lease, None)
+        if host not in self.rights.leases and host not in self.rights.wanted:
+            self._slots.pop(host, None)
 
     def _withdraw(self) -> None:
         """Requests of visits that were taken back wait no more."""
@@ -453,13 +463,15 @@ class FrontierCrawl(Owner):
             self._stats.set_value("adaptive/frontier/damaged", self._frontier.damaged)
 
     def on_lost(self, leases: Collection[Lease] | None) -> None:
+        slots = {slot for each in self._slots.values() for slot in each}
         for lease in list(self._open) if leases is None else leases:
             if self.rights.leases.get(lease.host) == lease:
                 self.rights.forget(lease.host)
             for visit in self._open.get(lease, {}).values():
                 visit.is_taken_back = visit.is_taken_back or not visit.was_sent
+            self._forget(lease)
         self._withdraw()
-        for slot in {slot for slots in self._slots.values() for slot in slots}:
+        for slot in slots:
             self._traffic.turn_away(slot, self._is_withdrawn)
 
     def on_wanted(self, leases: Sequence[Lease]) -> None:
@@ -474,6 +486,7 @@ class FrontierCrawl(Owner):
             for number in numbers:
                 visit = self._open[lease].pop(number)
                 visit.is_taken_back = True
+            self._forget(lease)
         self._withdraw()
 
     def on_failed(self, error: BaseException) -> None:
@@ -487,5 +500,4 @@ class FrontierCrawl(Owner):
         visits = self._open.get(visit.lease, {})
         if visits.get(visit.given.id) is visit:
             del visits[visit.given.id]
-            if not visits and self.rights.leases.get(visit.lease.host) != visit.lease:
-                self._open.pop(visit.lease, None)
+            self._forget(visit.lease)

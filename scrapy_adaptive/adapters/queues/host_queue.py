@@ -235,10 +235,11 @@ class HostQueue:
         return sum(len(found) for host in hosts if (found := self._hosts.get(host)))
 
     def back(self, host: str) -> list[Request]:
-        """The host's requests that were refused."""
+        """The host's requests that were refused, and may leave by the rules."""
         hosts = [host, *islice(self._leaves.get(host, ()), MOST_LOOKS)]
         found = [requests for each in hosts if (requests := self._hosts.get(each)) is not None]
-        return [request for requests in found for request in requests.back]
+        free = [each for each in found if each.back_count and self._routing.may_leave(each.host)]
+        return [request for requests in free for request in requests.back]
 
     def wake(self, slot: str) -> bool:
         """The slot is free to send; returns whether a host that slept is ready by it."""

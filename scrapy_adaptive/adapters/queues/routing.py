@@ -235,7 +235,8 @@ class Routing:
 
     def on_popped(self, request: Request | None, queue_key: str, slot: str) -> None:
         """The place is this request's; with None there was no request after all."""
-        leaf = slot if slot in self.unpaced else self._leaf_of(queue_key, slot)
+        is_counted = slot not in self.unpaced and not slot.endswith(STALE)
+        leaf = self._leaf_of(queue_key, slot) if is_counted else slot
         if request is None:
             self._free(leaf)
             return
@@ -384,8 +385,16 @@ class Routing:
         is_silent = self._cached is not None and hold.reason in SILENT
         return is_silent and sum(queue.look_again(slot + STALE) for queue in self._queues) > 0
 
+    def may_leave(self, queue_key: str) -> bool:
+        """Whether no rule holds this queue's requests."""
+        known = self._governor.known
+        if known is None or queue_key in self.unpaced:
+            return True
+        leaf = known.leaf(queue_key.removesuffix(STALE))
+        return known.hold_queued(leaf, self._clock(), self.lead) is None
+
     def has_suspect(self, key: str) -> bool:
-        """Whether a page that was refused waits here."""
+        """Whether a page that was refused waits here, and may leave."""
         backs = (queue.back(key) for queue in self._queues)
         return any(self._traffic.is_suspect(page) for back in backs for page in back)
 

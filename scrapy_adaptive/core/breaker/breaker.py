@@ -32,8 +32,6 @@ class Signal(Enum):
     """A refusal arrived, or a failure that counts as one."""
     CLEAR = "wait over, none in flight"
     PROBE_ACCEPTED = "probe accepted"
-    PROBE_LOST = "probe lost"
-    """The probe ended without an answer of the site."""
     GONE = "host gone"
     """The host fails every probe: nothing is gained by waiting for it."""
 
@@ -42,17 +40,14 @@ TABLE: dict[tuple[Phase, Signal], Phase] = {
     (Phase.CLOSED, Signal.REFUSAL): Phase.OPEN,
     (Phase.CLOSED, Signal.CLEAR): Phase.CLOSED,
     (Phase.CLOSED, Signal.PROBE_ACCEPTED): Phase.CLOSED,
-    (Phase.CLOSED, Signal.PROBE_LOST): Phase.CLOSED,
     (Phase.CLOSED, Signal.GONE): Phase.CLOSED,
     (Phase.OPEN, Signal.REFUSAL): Phase.OPEN,
     (Phase.OPEN, Signal.CLEAR): Phase.HALF_OPEN,
     (Phase.OPEN, Signal.PROBE_ACCEPTED): Phase.OPEN,
-    (Phase.OPEN, Signal.PROBE_LOST): Phase.OPEN,
     (Phase.OPEN, Signal.GONE): Phase.CLOSED,
     (Phase.HALF_OPEN, Signal.REFUSAL): Phase.OPEN,
     (Phase.HALF_OPEN, Signal.CLEAR): Phase.HALF_OPEN,
     (Phase.HALF_OPEN, Signal.PROBE_ACCEPTED): Phase.CLOSED,
-    (Phase.HALF_OPEN, Signal.PROBE_LOST): Phase.HALF_OPEN,
     (Phase.HALF_OPEN, Signal.GONE): Phase.CLOSED,
 }
 """The whole breaker. The diagram in the documentation is drawn from this table."""

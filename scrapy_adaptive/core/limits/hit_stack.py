@@ -22,6 +22,9 @@ EXACT = 32
 CELLS = 64
 """Cells of a window."""
 
+FULL = 2**32 - 1
+"""Most hits of a cell; no more are told apart."""
+
 DRIFT = 1e-4
 """Share of a window by which the site's clock may be slower than ours."""
 
@@ -64,7 +67,8 @@ class HitStack:
         missing = number - self._first - len(self._cells) + 1
         if missing > 0:
             self._cells.extend([0] * missing)
-        self._cells[max(0, number - self._first)] += count
+        cell = max(0, number - self._first)
+        self._cells[cell] = min(FULL, self._cells[cell] + count)
 
     def count(self, window: float, now: float) -> int:
         """Hits that still count."""
@@ -135,4 +139,5 @@ class HitStack:
         last = math.floor(ends[-1][0] / width)
         self._cells = array("I", [0] * (last - self._first + 1))
         for end, count in ends:
-            self._cells[math.floor(end / width) - self._first] += count
+            cell = math.floor(end / width) - self._first
+            self._cells[cell] = min(FULL, self._cells[cell] + count)

@@ -20,7 +20,7 @@ from .book import Book
 from .leaf import FIELD, Leaf, meter_key
 from .meter import NEVER, Meter
 from .meter_table import SEPARATOR, MeterTable, rule_id
-from .rule import Rule, without_window
+from .rule import ANY, Rule, without_window
 from .tokens import Tokens
 from .uses import Use, Uses
 
@@ -72,7 +72,7 @@ class KnownLimits:
         self.uses = Uses()
         self.tokens: Tokens | None = None
         """Of quotas that are counted in a table; None where each process counts for itself."""
-        self.meters = MeterTable(most)
+        self.meters = MeterTable(most, self.rule_of)
         self._burst = burst
         self._delay_of = delay_of
         self._rates: dict[str, dict[str, float]] = {}
@@ -124,14 +124,15 @@ class KnownLimits:
 
     def _expect(self, leaf: Leaf) -> None:
         """The rates of a slot's rules add up, where they are counted apart; what may be in flight
-        does not."""
+        does not. A rule for some of its pages says nothing of the others."""
         slot = leaf.slot
         rates = self._rates.setdefault(slot, {})
-        if leaf.places:
-            self.places[slot] = max(leaf.places, self.places.get(slot, 0))
+        whole = leaf._replace(meters=tuple(each for each in leaf.meters if each[1].uri == ANY))
+        if whole.places:
+            self.places[slot] = max(whole.places, self.places.get(slot, 0))
         if leaf.is_paced:
-            key, rule = min(leaf.meters, key=_pace_of)
-            rates[key] = rule.pace
+            key, rule = min(whole.meters or leaf.meters, key=_pace_of)
+            rates[key] = rule.pace if whole.is_paced else math.inf
             self.naming += slot not in self.expected and self._delay_of(slot) > 0.0
             self.expected[slot] = sum(rates.values())
 
@@ -229,7 +230,7 @@ class KnownLimits:
         """Count one request; `hold` must have said that it may go."""
         counted = []
         for key, rule in leaf.meters:
-            meter = self.meters.at(key, rule, self.book.rules, now)
+            meter = self.meters.at(key, rule, now)
             use = self.uses.of(rule)
             use.sent += 1
             if rule.dry_run and meter.ready_at(rule, self._burst, now) > now:
@@ -259,6 +260,15 @@ class KnownLimits:
         self._held.clear()
         self.expected.clear()
         self.places.clear()
+
+    def forget(self, slot: str) -> None:
+        """The slot is forgotten: what its rules say is looked up with its next request."""
+        if slot in self._rates:
+            del self._rates[slot]
+            self._held.pop(slot, None)
+            self.expected.pop(slot, None)
+            self.places.pop(slot, None)
+            self._leaves = {key: leaf for key, leaf in self._leaves.items() if leaf.slot != slot}
 
     def on_held(self, slot: str, hold: Hold) -> None:
         """Requests of this slot wait for a meter."""
@@ -304,7 +314,7 @@ class KnownLimits:
             if rule.lasting_id == lasting_id and rule.is_quota:
                 for at, count in times:
                     meter_key = f"{rule.id}{SEPARATOR}{key}"
-                    self.meters.at(meter_key, rule, self.book.rules, at).note(rule, at, count)
+                    self.meters.at(meter_key, rule, at).note(rule, at, count)
 
     def all_uses(self) -> dict[str, Use]:
         """What came of the requests under each rule, by lasting id."""

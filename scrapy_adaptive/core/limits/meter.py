@@ -105,11 +105,6 @@ class Meter:
             self.hits = HitStack()
         self.hits.add(rule.max_hits, rule.window, now, count)
 
-    def left(self, rule: Rule, now: float) -> int:
-        """Hits of its window that are left."""
-        used = 0 if self.hits is None else self.hits.count(rule.window, now)
-        return max(0, rule.max_hits - self.in_flight - used)
-
     def is_full(self, rule: Rule | None, now: float) -> bool:
         """Whether it remembers nothing that matters."""
         if self.in_flight:

@@ -13,7 +13,7 @@ Laws
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from .meter import Meter
 from .rule import Rule
@@ -30,10 +30,12 @@ class MeterTable:
 
     Args:
         most: meters remembered, beside those that are shared.
+        rule_of: the rule under which the meter of a key counts; None where it is gone.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, rule_of: Callable[[str], Rule | None]) -> None:
         self._most = most
+        self._rule_of = rule_of
         self._buckets = max(1, most // SHARED)
         self._meters: OrderedDict[str, Meter] = OrderedDict()
         self._shared: dict[tuple[str, int], Meter] = {}
@@ -51,7 +53,7 @@ class MeterTable:
             return self._shared.get(self._shared_key(key, rule))
         return found
 
-    def at(self, key: str, rule: Rule, rules: Mapping[str, Rule], now: float) -> Meter:
+    def at(self, key: str, rule: Rule, now: float) -> Meter:
         """The meter of this key, made if there is none."""
         found = self._meters.get(key)
         if found is not None:
@@ -63,7 +65,7 @@ class MeterTable:
                 if not shared.is_full(rule, now):
                     return shared
                 del self._shared[shared_key]
-        self._forget(rules, now)
+        self._forget(now)
         meter = Meter()
         if len(self._meters) < self._most:
             self._meters[key] = meter
@@ -74,11 +76,11 @@ class MeterTable:
     def _shared_key(self, key: str, rule: Rule) -> tuple[str, int]:
         return rule.id, hash(key) % self._buckets
 
-    def _forget(self, rules: Mapping[str, Rule], now: float) -> None:
+    def _forget(self, now: float) -> None:
         meters = self._meters
         for _ in range(min(LOOKS, len(meters))):
             key, meter = meters.popitem(last=False)
-            if not meter.is_full(rules.get(rule_id(key)), now):
+            if not meter.is_full(self._rule_of(key), now):
                 meters[key] = meter
                 return
 

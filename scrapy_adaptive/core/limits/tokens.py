@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 from .meter import NEVER
@@ -21,6 +22,9 @@ SHARE = 0.01
 
 MOST = 100
 """and so many tokens at most."""
+
+LOOKS = 4
+"""Wallets looked at each time one is made, to forget those that are empty."""
 
 
 def chunk(rule: Rule) -> int:
@@ -104,7 +108,10 @@ class Tokens:
 
     def on_failed(self, asks: Iterable[Ask], until: float) -> None:
         """Whoever counts is away: it is asked again then."""
-        self.on_grants([Grant(ask.key, 0, until) for ask in asks], until)
+        for ask in asks:
+            wallet = self._wallets.get(ask.key)
+            if wallet is not None:  # what it holds is spent first
+                wallet.asked, wallet.spent_until = False, until
 
     def expired(self) -> list[Grant]:
         """Tokens whose time is over, unspent: they are to be given back."""
@@ -118,13 +125,6 @@ class Tokens:
             yield from wallet.lots
         self._wallets.clear()
 
-    def forget(self, now: float) -> None:
-        """Wallets in which nothing is, and of which nothing is awaited."""
-        for key in list(self._wallets):
-            wallet = self._wallet(key, now)
-            if not wallet.lots and not wallet.asked and wallet.spent_until <= now:
-                del self._wallets[key]
-
     def _want(self, key: str, rule: Rule, wallet: _Wallet, now: float) -> None:
         if wallet.asked or now < wallet.spent_until:
             return
@@ -137,8 +137,21 @@ class Tokens:
     def _wallet(self, key: str, now: float) -> _Wallet:
         wallet = self._wallets.get(key)
         if wallet is None:
+            self._forget(now)
             wallet = self._wallets[key] = _Wallet()
-        elif wallet.lots and wallet.lots[0].until <= now:
+        else:
+            self._expire(wallet, now)
+        return wallet
+
+    def _forget(self, now: float) -> None:
+        """Look at the oldest wallets: those that hold and await something become the newest."""
+        for key in list(islice(self._wallets, LOOKS)):
+            wallet = self._wallets.pop(key)
+            self._expire(wallet, now)
+            if wallet.lots or wallet.asked or wallet.spent_until > now:
+                self._wallets[key] = wallet
+
+    def _expire(self, wallet: _Wallet, now: float) -> None:
+        if wallet.lots and wallet.lots[0].until <= now:
             self._expired += [lot for lot in wallet.lots if now >= lot.until]
             wallet.lots = [lot for lot in wallet.lots if now < lot.until]
-        return wallet

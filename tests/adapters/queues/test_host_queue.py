@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import Request
 from scrapy.pqueues import ScrapyPriorityQueue
 from scrapy.squeues import FifoMemoryQueue, LifoMemoryQueue, PickleLifoDiskQueue
 from scrapy.utils.misc import build_from_crawler
@@ -14,7 +15,7 @@ from scrapy.utils.misc import build_from_crawler
 from scrapy_adaptive import HostQueue
 from scrapy_adaptive.adapters.queues import open_files
 from scrapy_adaptive.core.turns import PASSED_OVER
-from tests.adapters.queues.queue_room import Rooms, name, page
+from tests.adapters.queues.queue_room import PageSpider, Rooms, name, page
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
@@ -219,3 +220,37 @@ def held(owner: object) -> set[str]:
         for key, value in vars(owner).items()
         if isinstance(value, Sized) and not isinstance(value, str) and len(value)
     }
+
+
+def test_a_start_request_that_cannot_be_read_stops_nobody(
+    rooms: Rooms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is its host's last; the spider has no such callback any more."""
+    monkeypatch.setattr(PageSpider, "gone", lambda self, response: None, raising=False)
+    room = rooms(tmp_path, **ONE_BY_ONE, by_hand=True)
+    gone = getattr(room.crawler.spider, "gone")  # noqa: B009
+    start = Request("https://a/start", callback=gone, meta={"is_start_request": True})
+    room.push(start)
+    room.close()
+    monkeypatch.delattr(PageSpider, "gone")
+    room = rooms(tmp_path, **ONE_BY_ONE)
+    room.run(1.0)
+    room.push(page("a/1"), page("a/2"))
+    room.run(10.0)
+    assert room.names == ["a/1", "a/2"]
+
+
+def test_a_host_that_many_rules_count_has_a_file_of_its_own(rooms: Rooms, tmp_path: Path) -> None:
+    """Its key holds the user agent twice."""
+    rule = {"host": "*", "identity": "agent=*", "concurrency": 4}
+    settings = {
+        **ONE_BY_ONE,
+        "USER_AGENT": "Mozilla/5.0 (X11; Linux x86_64) " * 5,
+        "ADAPTIVE_RULES": [{**rule, "name": name} for name in ("pace", "places")],
+    }
+    room = rooms(tmp_path, **settings, by_hand=True)
+    room.push(*[page(f"{host}/{number}") for host in "ab" for number in range(3)])
+    room.close()
+    room = rooms(tmp_path, **settings)
+    room.run(10.0)
+    assert sorted(room.names) == [f"{host}/{number}" for host in "ab" for number in range(3)]

@@ -6,7 +6,9 @@ import pytest
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
 
+from scrapy_adaptive.adapters.scrapy_internals import Copy
 from tests.adapters.queues.queue_room import Reply, Room, Rooms, page
 
 FIFO = {"SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue"}
@@ -236,3 +238,50 @@ def test_a_slot_learned_by_one_request_wakes_the_others_in_time(rooms: Rooms) ->
     room.push(*(page(f"a/{n}") for n in range(3)))
     room.run(20)
     assert instants(room, "a") == pytest.approx([0.0, 1.0, 2.0])
+
+
+# Beside known limits
+
+
+def test_copies_that_stand_for_pages_of_a_silent_host_take_no_place_of_it(
+    rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages that a rule counts; the cache has a stale copy of each."""
+    rules = [{"name": "places", "host": "a", "concurrency": 4}]
+    room = rooms(**FIFO, by_hand=True, ADAPTIVE_RULES=rules)
+    assert room.routing is not None
+    monkeypatch.setattr(room.routing, "_cached", lambda request: Copy.STALE)
+    room.governor.slot("a", room.clock.seconds()).pause_for(room.clock.seconds(), 100.0)
+    pages = [page(f"a/{number}") for number in range(3)]
+    room.push(*pages)
+    assert room.take_all() == ["a/0", "a/1", "a/2"]
+    for each in pages:
+        room.routing.on_at_gate(each, "a")
+    room.clock.advance(200.0)
+    assert room.governor.queue_hold("a", room.clock.seconds()) is None
+
+
+def test_a_recheck_whose_page_a_rule_holds_keeps_nobody_busy(rooms: Rooms) -> None:
+    """It may be asked for once in two hours; images of that host wait at the gate."""
+    slow = {"name": "slow", "host": "a", "uri": "/slow/*", "max_hits": 1, "window": "2h"}
+    room = rooms(**FIFO, DOWNLOAD_DELAY=0, ADAPTIVE_RULES=[slow])
+    refused: set[str] = set()
+
+    def site(request: Request) -> Reply:
+        is_first = "/slow/" in request.url and request.url not in refused
+        refused.add(request.url)
+        return Reply(429 if is_first else 200, seconds=0.05)
+
+    room.site = site
+    room.push(page("a/1"), page("a/2"), page("a/3"))
+    room.run(5.0)
+    room.push(page("a/slow/1"))
+    room.run(0.06)
+    asked = room.engine.ask_count
+    for number in range(3):
+        image = Request(f"https://a/image{number}", callback=NO_CALLBACK)
+        room.engine.downloader.fetch(image).addErrback(lambda failure: None)
+        room.arrive(image)
+    room.run(60.0)
+    assert [sent for _, sent in room.sent[4:]] == ["a/image0", "a/image1", "a/image2"]
+    assert room.engine.ask_count - asked < 100

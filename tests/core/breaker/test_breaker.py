@@ -38,10 +38,6 @@ def test_an_open_breaker_is_never_closed_without_a_probe() -> None:
     assert TABLE[Phase.OPEN, Signal.PROBE_ACCEPTED] is Phase.OPEN
 
 
-def test_a_lost_probe_leaves_room_for_another() -> None:
-    assert TABLE[Phase.HALF_OPEN, Signal.PROBE_LOST] is Phase.HALF_OPEN
-
-
 def test_every_phase_is_reached_from_closed() -> None:
     reached = {Phase.CLOSED}
     for _ in Phase:

@@ -68,9 +68,9 @@ def test_of_two_that_say_the_same_the_lower_id_counts() -> None:
     assert [each.id for each in book.match("a.org", "/", {})] == ["1"]
 
 
-def virtual(*rules: Rule, **limits: float) -> Virtual:
+def virtual(*rules: Rule, ceiling: str = "aimd", **limits: float) -> Virtual:
     """A governor with these rules."""
-    crawl = Virtual(Limits(start_delay=0.01, **limits))  # type: ignore[arg-type]
+    crawl = Virtual(Limits(start_delay=0.01, **limits), ceiling=ceiling)  # type: ignore[arg-type]
     governor = crawl.governor
     governor.known = KnownLimits(Book(rules), delay_of=lambda slot: governor.limits_of(slot).floor)
     return crawl
@@ -192,3 +192,81 @@ def test_a_windows_page_that_leaves_late_is_made_up_for_by_the_next() -> None:
     assert departures(rate, {4: 0.03})[9] == pytest.approx(0.93)
     both = Rule(id="1", rate=10.0, max_hits=100, window=10.0)
     assert departures(both, {4: 0.03})[9] == pytest.approx(0.93)
+
+
+def test_what_no_rule_paces_keeps_its_delay_whatever_other_hosts_do() -> None:
+    """Each other host makes a meter, and those that are full are forgotten then."""
+    crawl = virtual(rule(1, uri="/search", rate=10.0), floor=30.0)
+    governor, known = crawl.governor, crawl.governor.known
+    assert known is not None
+    crawl.accept(taken(crawl, leaf(crawl, "/search")))
+    crawl.wait(1.0)
+    other = leaf(crawl, "/page")
+    crawl.accept(taken(crawl, other))
+    for host in ("b", "c", "d"):
+        crawl.accept(taken(crawl, known.leaf_key(host, host, "/search", {})))
+    hold = governor.ready_at(other, crawl.now)
+    assert hold is not None
+    assert hold.until == pytest.approx(31.0)
+
+
+def taken(crawl: Virtual, key: str) -> Permit:
+    """The permit of a request that may go."""
+    permit = crawl.governor.take(key, crawl.now)
+    assert isinstance(permit, Permit), permit
+    return permit
+
+
+@pytest.mark.parametrize("words", [{"rate": 0.1}, {"rate": math.inf, "concurrency": 1}])
+def test_a_rule_for_some_pages_says_nothing_of_the_others(words: dict[str, float]) -> None:
+    """Ten seconds between searches; the other pages are as fast as before."""
+    crawl = virtual(rule(1, uri="/search", **words))
+    for _ in range(20):
+        crawl.accept(taken(crawl, leaf(crawl, "/page")))
+        crawl.wait(0.01)
+    rate = crawl.slot().rate
+    crawl.accept(taken(crawl, leaf(crawl, "/search")))
+    assert crawl.slot().rate >= rate
+
+
+def test_of_two_rules_the_one_for_all_pages_says_how_fast_a_host_may_begin() -> None:
+    crawl = virtual(rule(1, rate=10.0), rule(2, name="searches", uri="/search", rate=0.1))
+    crawl.accept(taken(crawl, leaf(crawl, "/search")))
+    crawl.wait(1.0)
+    crawl.accept(taken(crawl, leaf(crawl, "/page")))
+    assert crawl.slot().expected_rate == 10.0
+
+
+def test_after_a_long_silence_a_rule_holds_its_slot_no_longer_than_none_would() -> None:
+    """What was served in that hour says little of the rate; the next page waits twelve seconds."""
+    crawl = virtual(rule(1), ceiling="hold")
+    for page in range(5):
+        crawl.accept(taken(crawl, leaf(crawl)), page=page)
+        crawl.wait(1.0)
+    crawl.refuse(taken(crawl, leaf(crawl)), told=3600.0, page=9)
+    crawl.wait(3600.0)
+    crawl.accept(taken(crawl, leaf(crawl)), page=10)
+    hold = crawl.hold()
+    assert hold is not None
+    assert (hold.reason, hold.until - crawl.now) == (Reason.RECHECK, 12.0)
+
+
+def test_what_rules_say_of_a_host_is_forgotten_with_its_slot() -> None:
+    crawl = Virtual(max_slots=10)
+    crawl.governor.known = known = KnownLimits(Book([rule(1, concurrency=4)]))
+    for number in range(100):
+        host = f"{number}.org"
+        crawl.accept(taken(crawl, known.leaf_key(host, host, "/", {})))
+        crawl.wait(1.0)
+    assert max(len(known.expected), len(known.places)) <= 11
+    assert taken(crawl, known.leaf_key("0.org", "0.org", "/", {}))
+    assert known.expected["0.org"] == 1.0
+
+
+def test_hits_of_an_earlier_crawl_that_nobody_can_have_sent_are_as_many_as_fit() -> None:
+    """A file that somebody else has written says a thousand million, five times."""
+    quota = rule(1, rate=math.inf, max_hits=1000, window=86_400.0)
+    known = KnownLimits(Book([quota]))
+    known.recall_hits(quota.lasting_id, "a", [(10.0, 1_000_000_000)] * 5)
+    [(_, _, times)] = known.quota_hits(20.0)
+    assert sum(count for _, count in times) == 2**32 - 1

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from scrapy_adaptive.core.state.fields import Amount, Count, Rate, Seconds, Share
+from scrapy_adaptive.core.state.fields import Amount, Count, Range, Rate, Seconds, Share
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -148,7 +148,7 @@ class Trial:
     gap: Seconds
     """Mean seconds between two requests at the slower rate: more than it says where the crawler
     was late."""
-    evidence: float = 0.0
+    evidence: Annotated[float, Range(-SURE, BLAMED)] = 0.0
     """Log likelihood ratio that the rate is to blame."""
 
     def after_reading(self, names: Collection[str]) -> None:

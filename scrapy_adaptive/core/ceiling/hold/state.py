@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from scrapy_adaptive.core.state.fields import Amount, Instant, Range, Rate, Seconds
+from scrapy_adaptive.core.state.fields import Amount, Instant, Range, Rate, Seconds, Share
 
 from .bracket import FAR, FIRST_CLIMB, PRICE
 from .concurrency_cap import NO_CAP, Cap
@@ -36,7 +36,7 @@ class Bracket:
     """The `lo` that the last hurry far below `hi` did not raise: it is not repeated from there."""
     best: Amount = 0.0
     """The best rate that was held, or served from one recovery to the next."""
-    climb: float = 1.0
+    climb: Share = 1.0
     """Share of the last step above an upper bound that was lifted."""
     cost: Amount = PRICE
     """Pages that the next refusal will cost, a long silence aside."""
@@ -48,7 +48,7 @@ class Bracket:
     """One refusal was put down to chance: this rate is looked at twice."""
     is_window: bool = False
     """The rate in use is a window's count over a human unit of time."""
-    unit: float = 0.0
+    unit: Seconds = 0.0
     """That unit, in seconds; 0 where none explained a silence."""
     passed: int = 0
     """Requests served at this rate while it bound."""
