@@ -103,7 +103,7 @@ CASES = (
     Case("bucket:0.2/20", SHORT, goodput=1.0, refused=0.065),
     Case("window:60/60", LONG, goodput=0.93, refused=0.006),
     Case("window:60/60,first-hit", LONG, goodput=0.93, refused=0.006),
-    Case("window:60/60,retry-after", LONG, goodput=0.97, refused=0.006),
+    Case("window:60/60,retry-after", 2 * LONG, goodput=0.97, refused=0.004),
     Case("window:60/60,retry-after=1", LONG, goodput=0.95, refused=0.006),
     Case("window:500/600,retry-after=1", 2 * LONG, goodput=0.93, refused=0.005),
     Case("window:600/10", SHORT, goodput=0.95, refused=0.003),

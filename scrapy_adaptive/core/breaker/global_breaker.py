@@ -2,8 +2,8 @@
 
 Laws
 ----
-* Where one slot is enough, any refusal opens it. Where several are asked for, it stays closed: a
-  limit that slots share is learned, as `crawl_wide` says.
+* Where one slot is enough, any refusal that pauses one opens it. Where several are asked for, it
+  stays closed: a limit that slots share is learned, as `crawl_wide` says.
 * While it is open nothing leaves for any slot. It closes when all that was in flight is back
   and a cool-down has passed since.
 * A trip while it is open starts the cool-down anew.

@@ -22,7 +22,7 @@ EXACT = 32
 CELLS = 64
 """Cells of a window."""
 
-FULL = 2**32 - 1
+FULL = 4_294_967_295
 """Most hits of a cell; no more are told apart."""
 
 DRIFT = 1e-4

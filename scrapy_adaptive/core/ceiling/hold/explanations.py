@@ -65,7 +65,8 @@ def by_trial(state: State, epoch: Epoch) -> Verdict | None:
     trial, before = state.trial, state.fallback
     if trial is None or before is None:
         return None
-    if epoch.is_alone and not trial.on_refused():
+    waited = epoch.recovery.waited
+    if epoch.is_alone and not trial.on_refused(epoch.served, waited):
         return Verdict(state.bracket.rate, is_new=False)
     state.trial = state.fallback = None
     state.series = state.hits = 0
@@ -173,6 +174,7 @@ def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Ver
         state.hits,
         state.series,
         gap=epoch.gap,
+        wait=epoch.recovery.waited,
         faster=rate / epoch.rate,
         saved=epoch.outage * epoch.rate,
         window=(bracket.unit or told or min(state.quiet, MINUTE)) * epoch.rate,

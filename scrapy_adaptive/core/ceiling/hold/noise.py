@@ -148,6 +148,8 @@ class Trial:
     gap: Seconds
     """Mean seconds between two requests at the slower rate: more than it says where the crawler
     was late."""
+    wait: Seconds
+    """Seconds of the silence after its last refusal."""
     evidence: Annotated[float, Range(-SURE, BLAMED)] = 0.0
     """Log likelihood ratio that the rate is to blame."""
 
@@ -162,12 +164,21 @@ class Trial:
 
     @classmethod
     def begin(
-        cls, hits: int, pages: int, *, gap: float, faster: float, saved: float, window: float
+        cls,
+        hits: int,
+        pages: int,
+        *,
+        gap: float,
+        wait: float,
+        faster: float,
+        saved: float,
+        window: float,
     ) -> Trial:
         """Go faster.
 
         Args:
             gap: mean seconds between two requests at the slower rate.
+            wait: seconds of the silence after its last refusal.
             faster: the faster rate, as a multiple of the slower one, > 1.
             saved: requests that the site may have saved up in the pause.
             window: requests that a window, known or possible, may serve before it refuses any.
@@ -176,7 +187,7 @@ class Trial:
         saved /= 1.0 - 1.0 / faster
         free = max(window, saved)
         beyond = 1.0 - (1.0 - ratio) / faster
-        return cls(hits, pages, ratio, beyond, saved, free, gap)
+        return cls(hits, pages, ratio, beyond, saved, free, gap, wait)
 
     def on_served(self, gap: float) -> bool:
         """A request was served at the faster rate; returns whether it is noise, then.
@@ -187,7 +198,7 @@ class Trial:
         Args:
             gap: seconds since the request before.
         """
-        faster = (1.0 - self.ratio) / (1.0 - self.beyond)
+        faster = self._faster
         self.pages += 1
         beyond = min(1.0, (1.0 - gap / self.gap) / (1.0 - 1.0 / faster))
         self.free = min(max(self.free, self.saved), self.free - beyond)
@@ -196,8 +207,23 @@ class Trial:
             self.free = 0.0
         return self.evidence <= -SURE
 
-    def on_refused(self) -> bool:
-        """A request was refused at the faster rate; returns whether the rate is to blame."""
+    @property
+    def _faster(self) -> float:
+        return (1.0 - self.ratio) / (1.0 - self.beyond)
+
+    def on_refused(self, served: int, wait: float) -> bool:
+        """A request was refused at the faster rate; returns whether the rate is to blame.
+
+        It is as well where the silence grows by what the faster rate had saved: the site asks for
+        what is left of a window.
+
+        Args:
+            served: requests since the silence before.
+            wait: seconds of this one.
+        """
+        saved = served * self.gap * (1.0 - 1.0 / self._faster)
+        if wait > self.wait + 0.5 * saved:
+            return True
         self.hits += 1
         self.pages += 1
         self.free = max(self.free, self.saved)

@@ -21,7 +21,11 @@ ON_TIME = 1.0 / 1.15
 
 
 def trial(hits: int, pages: int, *, saved: float = 0.0, faster: float = 1.15) -> Trial:
-    return Trial.begin(hits, pages, gap=1.0, faster=faster, saved=saved, window=0.0)
+    return Trial.begin(hits, pages, gap=1.0, wait=0.0, faster=faster, saved=saved, window=0.0)
+
+
+def refused(found: Trial, *, served: int = 10, wait: float = 0.0) -> bool:
+    return found.on_refused(served, wait)
 
 
 class TestExcess:
@@ -94,7 +98,7 @@ class TestTrials:
         """ln(.1339 / .004) = 3.5: no proof yet, chance refuses too; twice that is one."""
         found = trial(4, 1000)
         found.on_served(ON_TIME)
-        assert [found.on_refused() for _ in range(2)] == [False, True]
+        assert [refused(found) for _ in range(2)] == [False, True]
 
     def test_what_was_saved_up_in_the_pause_proves_nothing(self) -> None:
         """At 15 % above, each page but every 1.15th takes one that was saved: three last for 23."""
@@ -106,9 +110,9 @@ class TestTrials:
 
         That tells ln(.1339 / .004) = 3.511, and -8 is proof: 83 pages of .1398.
         """
-        found = Trial.begin(4, 1000, gap=1.0, faster=1.15, saved=3.0, window=100.0)
+        found = Trial.begin(4, 1000, gap=1.0, wait=0.0, faster=1.15, saved=3.0, window=100.0)
         assert not any(found.on_served(ON_TIME) for _ in range(95))
-        assert not found.on_refused()
+        assert not refused(found)
         assert [found.on_served(ON_TIME) for _ in range(106)] == [False] * 105 + [True]
 
     def test_a_trial_that_is_no_faster_proves_nothing(self) -> None:
@@ -118,7 +122,7 @@ class TestTrials:
 
     def test_a_page_proves_no_more_than_the_trial_asks_for(self) -> None:
         """The gaps before were longer by far: the rate had only just become what was refused."""
-        found = Trial.begin(4, 1000, gap=2.0, faster=1.15, saved=0.0, window=0.0)
+        found = Trial.begin(4, 1000, gap=2.0, wait=0.0, faster=1.15, saved=0.0, window=0.0)
         assert [found.on_served(ON_TIME) for _ in range(58)] == [False] * 57 + [True]
 
     def test_half_as_much_faster_takes_twice_as_many_pages(self) -> None:
@@ -133,21 +137,25 @@ class TestTrials:
         assert not any(found.on_served(2.0 - ON_TIME) for _ in range(100))
         assert [found.on_served(ON_TIME) for _ in range(81)] == [False] * 80 + [True]
 
+    @pytest.mark.parametrize(("wait", "is_blamed"), [(1.0, False), (4.5, False), (5.5, True)])
+    def test_a_silence_that_grows_by_what_was_saved_is_what_is_left_of_a_window(
+        self, wait: float, is_blamed: bool
+    ) -> None:
+        """Sixty pages save 7.8 s; half of that is more than chance, beside the second before."""
+        found = Trial.begin(4, 1000, gap=1.0, wait=1.0, faster=1.15, saved=0.0, window=60.0)
+        assert refused(found, served=60, wait=wait) is is_blamed
+
     def test_a_tenth_that_is_refused_whatever_the_rate_is_noise_in_the_end(self) -> None:
         """Each served page tells -.14, each refused one ln(.2174 / .1) = .777: ten lose .48."""
         found = trial(2, 20)
-        told = [
-            found.on_refused() if n % 10 == 5 else found.on_served(ON_TIME) for n in range(1, 200)
-        ]
+        told = [refused(found) if n % 10 == 5 else found.on_served(ON_TIME) for n in range(1, 200)]
         assert 140 <= told.index(True) <= 199
         assert found.hits / found.pages == pytest.approx(0.1, abs=0.01)
 
     def test_a_tenth_that_becomes_a_fifth_and_more_is_the_rates(self) -> None:
         """Three pages tell -.42, one refusal .777: .36 for four, so 56 or so."""
         found = trial(2, 20)
-        told = [
-            found.on_refused() if n % 4 == 0 else found.on_served(ON_TIME) for n in range(1, 160)
-        ]
+        told = [refused(found) if n % 4 == 0 else found.on_served(ON_TIME) for n in range(1, 160)]
         assert 40 <= told.index(True) <= 80
 
 
