@@ -35,7 +35,7 @@ class Reply:
     banned: bool = False
     """The request arrived during a ban."""
     silent: bool = False
-    """Nothing comes back: the crawler gives up after those seconds of service."""
+    """Whether nothing comes back, and the crawler gives up after those seconds of service."""
 
 
 ACCEPTED = Reply(Outcome.ACCEPTED)
