@@ -18,6 +18,7 @@ from scrapy.utils.sitemap import Sitemap
 
 from scrapy_adaptive.adapters import rules_command as rules
 from scrapy_adaptive.adapters.frontier.redis_settings import connector
+from scrapy_adaptive.adapters.frontier.rights import host_of
 from scrapy_adaptive.command_line import run_command
 from scrapy_adaptive.frontier import commands as frontier
 from scrapy_adaptive.report import commands as report
@@ -54,10 +55,15 @@ def project_of() -> frontier.Project:
         spiders = []
     crawler = Crawler(Spider, settings)
     made = build_from_crawler(load_object(settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
+
+    def page(url: str) -> tuple[str, str, bytes]:
+        request = Request(url)
+        return host_of(request), request.url, made.fingerprint(request)
+
     return frontier.Project(
         address=settings.get("ADAPTIVE_FRONTIER"),
         spiders=spiders,
-        fingerprint=lambda url: made.fingerprint(Request(url)),
+        page=page,
         sitemap=_urls_of_sitemap,
         connect=connector(settings),
     )

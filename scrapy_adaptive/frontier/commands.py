@@ -51,8 +51,8 @@ class Project(NamedTuple):
     address: str | None
     """ADAPTIVE_FRONTIER; None where it is not set."""
     spiders: list[str]
-    fingerprint: Callable[[str], bytes]
-    """Of a GET of that URL."""
+    page: Callable[[str], tuple[str, str, bytes]]
+    """Host, URL and fingerprint of a GET of that URL, as a crawl sends it."""
     sitemap: Callable[[str], Iterable[str]]
     """URLs of a sitemap, by its own URL or path."""
     connect: Callable[[str], Any] | None = None
@@ -138,11 +138,10 @@ def _add(given: argparse.Namespace, frontier: Frontier, project: Project) -> str
 
     urls = project.sitemap(given.sitemap) if given.sitemap else _lines(given.source)
     for number, url in enumerate(urls, 1):
-        host = urlsplit(url).hostname
-        if "://" not in url or not host:
+        if "://" not in url or not urlsplit(url).hostname:
             raise ValueError(f"line {number} is no URL: {url[:100]!r}; {added} were added before")
-        fingerprint = project.fingerprint(url)
-        batch.append(Visit(host.lower(), url, "", fingerprint, given.priority, delay))
+        host, sent, fingerprint = project.page(url)
+        batch.append(Visit(host, sent, "", fingerprint, given.priority, delay))
         if len(batch) == BATCH:
             flush()
     if batch:

@@ -74,20 +74,29 @@ class QuotaTable:
         cell = math.floor(now / width)
         of_key = (HITS.c.rule_id == name) & (HITS.c.key == key)
         connection.execute(sa.delete(HITS).where(of_key & (HITS.c.cell < cell - CELLS)))
-        rows = connection.execute(
+        found = connection.execute(
             sa.select(HITS.c.cell, HITS.c.taken).where(of_key).order_by(HITS.c.cell)
         ).all()
+        rows = [(min(each, cell), taken) for each, taken in found]
         used = sum(taken for _, taken in rows)
+        ahead = sum(taken for each, taken in found if each > cell)
+        if ahead:  # of a shorter window, before the rule was changed: they were taken by now
+            connection.execute(sa.delete(HITS).where(of_key & (HITS.c.cell > cell)))
+            self._count(connection, name, key, cell, ahead)
         count = min(ask.tokens, rule.max_hits - used)
         if count <= 0:
             return Grant(ask.key, 0, _room_at(rows, rule.max_hits, used, width) - now)
-        taken = sa.update(HITS).where(of_key & (HITS.c.cell == cell))
-        values = {"taken": HITS.c.taken + count}
-        if not connection.execute(taken.values(values).returning(HITS.c.taken)).all():
-            row = {"rule_id": name, "key": key, "cell": cell, "taken": count}
-            connection.execute(sa.insert(HITS).values(row))
+        self._count(connection, name, key, cell, count)
         margin = min(MARGIN * width, MOST_MARGIN)
         return Grant(ask.key, count, (cell + 1) * width - margin - now, cell)
+
+    def _count(self, connection: sa.Connection, name: str, key: str, cell: int, count: int) -> None:
+        """So many more are taken in this cell."""
+        of_cell = (HITS.c.rule_id == name) & (HITS.c.key == key) & (HITS.c.cell == cell)
+        taken = sa.update(HITS).where(of_cell).values(taken=HITS.c.taken + count)
+        if not connection.execute(taken.returning(HITS.c.taken)).all():
+            row = {"rule_id": name, "key": key, "cell": cell, "taken": count}
+            connection.execute(sa.insert(HITS).values(row))
 
     def give_back(self, grants: Sequence[Grant], rules: Mapping[str, Rule]) -> None:
         """Tokens that nobody will spend.

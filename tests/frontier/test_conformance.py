@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from scrapy_adaptive.frontier.protocol import (
     SessionLostError,
     Visit,
 )
+from scrapy_adaptive.frontier.sql.frontier import SqlFrontier
 from tests.frontier.conftest import Clock, Opened
 
 
@@ -355,3 +357,50 @@ def test_a_lease_is_told_apart_by_its_generation(opened: Opened) -> None:
     frontier.turn([Done(old, held.visits[0].id)], [], {})
     frontier.release(old, {"x": 1})
     assert frontier.counts().leased == 1
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        Result(status=99_999),
+        Result(200, etag='"a\0"', last_modified="\0"),
+        Result(error="ValueError: a\0b"),
+        Result(error="ValueError: \ud83d"),
+    ],
+    ids=["a status that is none", "a NUL in a header", "a NUL in an error", "half a character"],
+)
+def test_whatever_a_site_sends_is_written_down(opened: Opened, result: Result) -> None:
+    """A turn that fails for one page would be repeated for ever, with all that is behind it."""
+    frontier = opened()
+    frontier.turn([], [page("a", 1)], {})
+    (held,) = frontier.lease(1, 1).held
+    frontier.turn([Done(held.lease, held.visits[0].id, result)], [page("a", 2)], {})
+    counts = frontier.counts()
+    assert (counts.leased, counts.ready) == (0, 1)
+
+
+def test_who_stops_within_a_call_holds_nothing_for_ever(
+    opened: Opened, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has looked whether it lives, and is stopped; another frees its hosts meanwhile."""
+    one = opened("one")
+    if not isinstance(one, SqlFrontier) or one.database.is_sqlite:
+        pytest.skip("there nobody else says anything within a call")
+    one.turn([], [page("a", n) for n in range(6)], {})
+    (held,) = one.lease(1, 1).held
+    two, is_alive = opened("two", ttl=1000.0), one._is_alive
+
+    def slow(*args: Any) -> bool:
+        lives = is_alive(*args)
+        clock.now += 11.0
+        two.beat({})
+        return lives
+
+    monkeypatch.setattr(one, "_is_alive", slow)
+    one.turn([], [], {held.lease: 2})
+    two.beat({})
+    leased = two.lease(1, 10)
+    assert len(urls(leased)) == 6
+    two.turn(all_done(leased), [], {})
+    assert two.counts().finished == 6
+    assert two.lease(1, 10).busy == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -65,4 +66,16 @@ def test_what_waits_is_exported_and_given_another_priority(
     assert {row["url"] for row in rows} == {"http://a/1", "http://b/2", "http://b/3"}
     run(address, "swap", "--host", "b", "--priority", "10")
     assert "2 visits of b" in capsys.readouterr().out
+    assert frontier.counts().ready == 3
     assert {each.priority for h in frontier.lease(1, 2).held for each in h.visits} == {10.0}
+
+
+def test_what_is_added_is_found_by_the_name_that_a_crawl_sends_it_to(
+    opened: Opened, address: str, tmp_path: Path
+) -> None:
+    frontier = opened(ttl=100.0)
+    (tmp_path / "urls.txt").write_text("http://bücher.example/ä b\n", encoding="utf-8")
+    run(address, "add", str(tmp_path / "urls.txt"))
+    (held,) = frontier.lease(1, 1).held
+    assert held.lease.host == "xn--bcher-kva.example"
+    assert held.visits[0].url == "http://xn--bcher-kva.example/%C3%A4%20b"

@@ -147,3 +147,15 @@ def test_tokens_are_asked_for_before_the_last_is_spent() -> None:
     assert [ask.tokens for ask in tokens.asks()] == [10]
     assert tokens.ready_at("k", rule, 0.0) == float("inf")
     assert tokens.asks() == []
+
+
+@pytest.mark.parametrize("longer", [3600.0, 86_400.0])
+def test_a_window_that_is_lengthened_is_refilled_when_it_has_passed(
+    table: RuleTable, longer: float
+) -> None:
+    """What was taken in the shorter one still counts, and not for thousands of years."""
+    short = Rule(id="1", max_hits=10, window=60.0)
+    assert [grant.tokens for grant in table.quotas.take([Ask("1\x1ea", short, 10)])] == [10]
+    [grant] = table.quotas.take([Ask("1\x1ea", Rule(id="1", max_hits=10, window=longer), 1)])
+    assert grant.tokens == 0
+    assert longer <= grant.until <= longer * (1 + 2 / 24)

@@ -19,6 +19,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
+from scrapy.utils.httpobj import urlparse_cached
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -51,6 +52,9 @@ PLAIN: dict[str, Any] = {
 
 MOST_PRIORITY = 2**53
 
+LONGEST_HOST = 253
+"""Characters of a host's name, as DNS has it."""
+
 
 class UnstorableError(ValueError):
     """JSON cannot hold this request; says what of it."""
@@ -75,16 +79,12 @@ class Payloads:
             UnstorableError: it cannot come back the same.
         """
         found: dict[str, Any] = {}
+        if len(urlparse_cached(request).hostname or "") > LONGEST_HOST:
+            raise UnstorableError("its host is longer than a name may be")
         for name in request.attributes:
             if name in ("url", "callback", "errback"):
                 continue
-            value = getattr(request, name)
-            if name == "meta":
-                value = {key: each for key, each in value.items() if key not in OURS}
-            if name == "cookies":
-                value = value or {}
-            if name == "headers":
-                value = dict(value)
+            value = _plain(name, getattr(request, name))
             if value != PLAIN.get(name):
                 found[name] = _written(name, value)
         for name in ("callback", "errback"):
@@ -161,6 +161,21 @@ def _class(name: Any) -> type[Request]:
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON")
+
+
+def _plain(name: str, value: Any) -> Any:
+    """A value of a request, as it counts."""
+    if name == "meta":
+        return {key: each for key, each in value.items() if key not in OURS}
+    if name == "cookies":
+        return value or {}
+    if name == "headers":
+        return dict(value)
+    if name == "dont_filter":
+        return bool(value)
+    if name == "priority" and abs(value) > MOST_PRIORITY:
+        raise UnstorableError(f"its priority is {value}")
+    return int(value) if name == "priority" else value
 
 
 def _written(name: str, value: Any) -> Any:

@@ -93,18 +93,28 @@ class Admin:
             return int(self._client.hincrby(f"{self._key}:i", "generation", 1))
 
     def set_priority(self, priority: float, host: str) -> int:
-        """Give all visits of a host that wait this priority, and swap."""
-        count = 0
+        """Give all visits of a host that wait this priority, and swap.
+
+        They wait aside until they are written: who is interrupted says it again, and loses none.
+        """
+        count, aside = 0, f"{self._key}:w:{host}"
+        own = f"{self._key}:q:{priority_of(priority)}:{host}"
         while True:
             with self._server.errors():
-                lanes = self._client.zrange(f"{self._key}:p:{host}", 0, -1)
-                keys = [f"{self._key}:q:{_text(lane)}:{host}" for lane in (*lanes, b"0")]
-                own = f"{self._key}:q:{priority_of(priority)}:{host}"
-                key = next((each for each in keys if each != own and self._client.llen(each)), None)
-                records = [] if key is None else self._client.lpop(key, BATCH)
-            if not records:
-                break
+                records = self._client.lrange(aside, 0, BATCH - 1)
+                if not records:
+                    lanes = self._client.zrange(f"{self._key}:p:{host}", 0, -1)
+                    keys = [f"{self._key}:q:{_text(lane)}:{host}" for lane in (*lanes, b"0")]
+                    others = (each for each in keys if each != own and self._client.llen(each))
+                    key = next(others, None)
+                    if key is None:
+                        break
+                    self._client.rename(key, aside)
+                    continue
             self._frontier.turn([], [self._visit(host, one, priority) for one in records], {})
+            with self._server.errors():
+                self._client.hincrby(f"{self._key}:i", "ready", -len(records))
+                self._client.ltrim(aside, len(records), -1)
             count += len(records)
         self.swap()
         return count
@@ -122,12 +132,11 @@ class Admin:
                 continue
             if least is not None and most is not None and not least <= (status or 0) <= most:
                 continue
+            self._frontier.turn([], [self._visit(_text(name), record, float(priority))], {})
             with self._server.errors():
-                is_mine = self._client.lrem(f"{self._key}:f", 1, entry)
-            if is_mine:
-                self._frontier.turn([], [self._visit(_text(name), record, float(priority))], {})
+                self._client.lrem(f"{self._key}:f", 1, entry)
                 self._client.hincrby(f"{self._key}:i", "failed", -1)
-                count += 1
+            count += 1
         return count
 
     def _visit(self, host: str, record: bytes, priority: float) -> Visit:

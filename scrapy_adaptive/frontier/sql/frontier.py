@@ -5,6 +5,7 @@ Laws
 * Each call is one transaction.
 * Tables are written in one order (visits that were given, hosts, new visits, queues, leases), and
   rows of each in the order of their keys: two workers do not wait for each other in a circle.
+* Who gives visits out has locked their leases first: nobody frees them in between.
 * A queue's score and count are derived anew from its visits whenever they change: they cannot
   drift.
 """
@@ -206,13 +207,14 @@ class SqlFrontier:
 
     def turn(self, done: Sequence[Done], new: Sequence[Visit], refill: Mapping[Lease, int]) -> Turn:
         with self.database.transaction() as connection:
+            mine = self._locked(connection, refill)
             now = self.database.now(connection)
             touched = self._end(connection, done, now)
             added, hosts = self._links.add(connection, new, self._run, now)
             touched.update(hosts)
             if touched:
                 self.touch(connection, touched)
-            refills = self._refill(connection, refill, now)
+            refills = self._refill(connection, refill, mine, now)
         return Turn(refills, added, len(new) - added)
 
     def settle(self, held: Mapping[Lease, Collection[int]]) -> list[Lease]:
@@ -412,6 +414,9 @@ class SqlFrontier:
             for host in sorted(chosen)
             if (each := self._take(connection, host, now)) is not None
         }
+        if not self.database.is_sqlite:
+            mine = self._lock(connection, held)
+            held = {host: each for host, each in held.items() if host in mine}
         ids = [each for host in held for each in chosen[host]]
         if ids:
             asked = {"egress": self._egress, "ids": ids}
@@ -432,11 +437,32 @@ class SqlFrontier:
         alive = SESSION.select().where(SESSION.c.id == self._session, SESSION.c.deadline >= now)
         return connection.execute(alive).first() is not None
 
+    def _locked(self, connection: Connection, leases: Iterable[Lease]) -> dict[Lease, int]:
+        """Those of these leases that this session has, with their hosts, until the end of this
+        transaction; SQLite lets nobody else write in between."""
+        wanted = set(leases)
+        mine = {lease: number for number, lease in self._leases.items() if lease in wanted}
+        if self.database.is_sqlite or not mine:
+            return mine
+        held = self._lock(connection, mine.values())
+        return {lease: number for lease, number in mine.items() if number in held}
+
+    def _lock(self, connection: Connection, hosts: Iterable[int]) -> set[int]:
+        """Lock the leases of these hosts; returns those that this session has."""
+        wanted = sorted(hosts)
+        if not wanted:
+            return set()
+        asked = {"hosts": wanted, "egress": self._egress, "session": self._session}
+        return set(connection.execute(sql.LOCK_LEASES, asked).scalars())
+
     def _refill(
-        self, connection: Connection, refill: Mapping[Lease, int], now: int
+        self,
+        connection: Connection,
+        refill: Mapping[Lease, int],
+        mine: Mapping[Lease, int],
+        now: int,
     ) -> dict[Lease, list[Given] | None]:
         """More visits of hosts that are held; None for those that are not."""
-        mine = {lease: number for number, lease in self._leases.items()}
         is_alive = bool(refill) and self._is_alive(connection, now)
         refills: dict[Lease, list[Given] | None] = {
             lease: [] if is_alive and lease in mine else None for lease in refill
@@ -466,7 +492,7 @@ class SqlFrontier:
         for each in sorted(done, key=lambda each: each.id):
             rows[each.result.is_new].append(
                 {
-                    **{name: getattr(each.result, name) for name in _RESULT},
+                    **{name: _storable(name, getattr(each.result, name)) for name in _RESULT},
                     "id": each.id,
                     "generation": each.lease.generation,
                     "due": None if each.again_in is None else now + round(each.again_in * 1000),
@@ -508,6 +534,19 @@ _RESULT = (
     "item_count",
     "period",
 )
+
+
+MOST_STATUS = 32_767
+"""What the column of a status holds; none that means anything is larger."""
+
+
+def _storable(name: str, value: Any) -> Any:
+    """A field of a result as both databases take it, whatever a site has sent."""
+    if name == "status" and value is not None and not 0 <= value <= MOST_STATUS:
+        return None
+    if isinstance(value, str):
+        return value.replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+    return value
 
 
 def _given(row: Row[Any]) -> Given:

@@ -63,11 +63,12 @@ class Hosts:
         return {**known, **found, **made, **self._rest(connection, wanted, found, made)}
 
     def name(self, connection: Connection, number: int) -> str:
-        """The name of one host."""
-        if number not in self._names:
+        """The name of one host; one that was not seen to be there may be gone with what made it."""
+        found = self._names.get(number)
+        if found is None:
             row = connection.execute(HOST.select().where(HOST.c.id == number)).one()
-            self._names[number] = row.host
-        return self._names[number]
+            found = str(row.host)
+        return found
 
     def _rest(
         self,

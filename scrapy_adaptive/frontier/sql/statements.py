@@ -196,6 +196,12 @@ SELECT host_id FROM adaptive_queue WHERE spider_id = :spider AND host_id IN :hos
 ORDER BY host_id FOR UPDATE
 """).bindparams(bindparam("hosts", expanding=True))
 
+LOCK_LEASES = text("""
+SELECT host_id FROM adaptive_lease
+WHERE host_id IN :hosts AND egress = :egress AND session_id = :session
+ORDER BY host_id FOR UPDATE
+""").bindparams(bindparam("hosts", expanding=True))
+
 DEAD = text(
     """
 SELECT l.host_id, l.egress, l.generation, l.session_id, s.spider_id

@@ -31,6 +31,7 @@
 --   P:N:z:E       zset    hosts that sleep, by the instant at which they wake
 --   P:N:q:PR:HOST list    visits of one priority
 --   P:N:p:HOST    zset    priorities other than 0 of which there are visits
+--   P:N:w:HOST    list    visits that `swap` gives another priority
 --   P:N:d         zset    visits that are not due yet, by their instant
 --   P:N:f         list    visits that have failed
 --   P:N:x         string  about how many hosts there were
