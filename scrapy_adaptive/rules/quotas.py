@@ -137,14 +137,14 @@ class QuotaTable:
             with self._engine.connect() as connection:
                 if self._is_sqlite:
                     connection.exec_driver_sql("BEGIN IMMEDIATE" if keys else "BEGIN")
-                    now = time.time()
+                    elapsed, now = boot_time(), time.time()
                 else:
                     for key in sorted(keys):
                         lock = "SELECT pg_advisory_xact_lock(hashtextextended(:key, 0))"
                         connection.execute(sa.text(lock), {"key": "\x1f".join(key)})
+                    elapsed = boot_time()  # an answer that is late makes no cell older
                     epoch = "SELECT extract(epoch FROM clock_timestamp())::double precision"
                     now = float(connection.execute(sa.text(epoch)).scalar_one())
-                elapsed = boot_time()
                 self._ahead = min(self._ahead, now - elapsed)
                 yield connection, elapsed + self._ahead
                 connection.commit()

@@ -222,3 +222,15 @@ def test_known_links_are_found_again_after_many_buckets(valkey: Valkey) -> None:
         buckets = client.keys(f"{one.key}:u:*")
         assert len(buckets) > 30
         assert {client.object("encoding", each) for each in buckets} == {b"intset"}
+
+
+@pytest.mark.parametrize("is_set", [True, False])
+def test_seeds_go_back_to_whatever_stands_in_their_place(own: Valkey, is_set: bool) -> None:
+    """REDIS_START_URLS_AS_SET was switched, and the key was made anew."""
+    with redis.Redis(port=own.port) as client:
+        with closing(opened(own.frontier())) as one:
+            (client.rpush if is_set else client.sadd)("seeds", "a")
+            assert [data for _, data in one.take_seeds("seeds", 5)] == [b"a"]
+            (client.sadd if is_set else client.rpush)("seeds", "b")
+        left = client.smembers("seeds") if is_set else client.lrange("seeds", 0, -1)
+        assert set(left) == {b"a", b"b"}

@@ -293,9 +293,14 @@ local function end_session(session, budget)
     local how, size, rest = string.match(seeds[i + 1], '^(%u+) (%d+) (.*)$')
     if how then
       local key, data = string.sub(rest, 1, tonumber(size)), string.sub(rest, tonumber(size) + 1)
-      if how == 'LIST' then redis.call('LPUSH', key, data)
-      elseif how == 'SET' then redis.call('SADD', key, data)
-      else redis.call('ZADD', key, string.match(data, '^(%S+) '), string.match(data, '^%S+ (.*)$')) end
+      local score, value = '0', data
+      if how == 'ZSET' then score, value = string.match(data, '^(%S+) (.*)$') end
+      local kind = redis.call('TYPE', key)['ok'] -- it may be made anew, as another kind
+      if kind == 'none' then kind = string.lower(how) end
+      if kind == 'list' then redis.call('LPUSH', key, value)
+      elseif kind == 'set' then redis.call('SADD', key, value)
+      elseif kind == 'zset' then redis.call('ZADD', key, score, value)
+      else damage(key, 'it holds no seeds any more') end
     end
   end
   redis.call('DEL', P .. ':s:' .. session, P .. ':n:' .. session)
