@@ -57,6 +57,7 @@ class AdaptiveGate(JoinsExtension):
         """
         traffic = self._traffic
         traffic.saved_marks.restore(request)
+        traffic.in_flight.end(request)  # it was sent back before it had passed the other middleware
         key = traffic.names.at_gate(request)
         if key is None:
             return None

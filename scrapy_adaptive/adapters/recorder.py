@@ -309,7 +309,7 @@ class Recorder:
             self._write_full(key, row, now)
         at = now - self._began_at
         self._put(self._crawl_record(at))
-        self._put(End(rounded(at), reason))
+        self._put(End(rounded(at), str(reason)))  # it may be anything that a spider closes with
         self._hand_over()
         if self._writer is not None:
             self._writer.close()
@@ -396,7 +396,7 @@ class Recorder:
             "rate": rounded(finite(slot.rate)),
             "state": self._observer.state(slot, now),
             "by": bound.by,
-            "value": rounded(bound.value),
+            "value": rounded(finite(bound.value)),
             "own": bound.by in (DELAY, CONCURRENCY) and slot.key in self._own_slots,
             "limit": rounded(limit.rate),
             "refused_at": rounded(limit.refused_rate),

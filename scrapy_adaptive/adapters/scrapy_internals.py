@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
+from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
 from scrapy.extensions.feedexport import FeedExporter
 from scrapy.extensions.throttle import AutoThrottle
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.core.downloader import Downloader
     from scrapy.core.engine import ExecutionEngine
-    from scrapy.crawler import Crawler
     from scrapy.pqueues import ScrapyPriorityQueue
 
 logger = logging.getLogger("scrapy_adaptive")
@@ -56,6 +56,10 @@ WRITTEN_META_KEY = "adaptive_slot"
 
 WIDER = 20
 """Times SCRAPER_SLOT_MAX_ACTIVE_SIZE that responses may take while items wait for their media."""
+
+BRIDGES_ATTRIBUTES = hasattr(Crawler, "_apply_deprecated_spider_attr")
+"""Whether Scrapy makes settings of a spider's `download_delay` and `max_concurrent_requests`; older
+versions read them where they download, in place of the settings."""
 
 LONGEST_NAME = 255
 """Bytes of the name of a file."""

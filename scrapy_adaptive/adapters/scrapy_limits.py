@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.core.slot_config import Limits
 
+from .scrapy_internals import BRIDGES_ATTRIBUTES
 from .setting_types import COUNT, SECONDS, SHARE, SWITCH, boolean, checked, mapping, number, whole
 
 if TYPE_CHECKING:
@@ -39,23 +40,23 @@ def limits_of(settings: BaseSettings, spider: Spider | None, values: Mapping[str
     )
     per_ip = settings.get("CONCURRENT_REQUESTS_PER_IP") or 0
     cap = checked("CONCURRENT_REQUESTS_PER_IP", per_ip, whole(0), COUNT) or cap
-    # Deprecated attributes that older Scrapy reads from the spider, not from the settings.
-    own_delay = getattr(spider, "download_delay", delay)
-    own_cap = getattr(spider, "max_concurrent_requests", cap)
+    if not BRIDGES_ATTRIBUTES:
+        own_delay = getattr(spider, "download_delay", delay)
+        delay = checked("download_delay of the spider", own_delay, number(0), SECONDS)
+        own_cap = getattr(spider, "max_concurrent_requests", cap)
+        cap = checked("max_concurrent_requests of the spider", own_cap, whole(1), COUNT)
     return Limits(
         start_delay=values["start_delay"],
         max_delay=values["max_delay"],
         target_concurrency=values["target_concurrency"],
         burst=values["burst"],
         backoff_ratio=values["backoff_ratio"],
-        floor=max(delay, checked("download_delay of the spider", own_delay, number(0), SECONDS)),
+        floor=delay,
         max_pause=values["max_pause"],
         jitter=_jitter(settings),
         only_200_lowers=settings.get("ADAPTIVE_TARGET_CONCURRENCY") is not None
         and values["target_concurrency"] < math.inf,
-        concurrency=min(
-            cap, checked("max_concurrent_requests of the spider", own_cap, whole(1), COUNT)
-        ),
+        concurrency=cap,
     )
 
 

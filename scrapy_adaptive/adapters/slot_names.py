@@ -50,7 +50,7 @@ class SlotNames:
 
     def of_queued(self, request: Request) -> str | None:
         """The slot of a request on its way in, classes of pages aside; None without a host."""
-        chosen = None if self._rule is None else self._rule(request)
+        chosen = self._chosen(request)
         return self._engine.own_key(request) if chosen is None else chosen
 
     def of(self, request: Request) -> str | None:
@@ -60,8 +60,12 @@ class SlotNames:
 
     def at_gate(self, request: Request) -> str | None:
         """The slot of a request that has reached the gate; None where there is no host."""
+        return self._engine.claim_key(request, self._chosen(request))
+
+    def _chosen(self, request: Request) -> str | None:
+        """What ADAPTIVE_SLOT says; a number of an account or a proxy is a name too."""
         chosen = None if self._rule is None else self._rule(request)
-        return self._engine.claim_key(request, chosen)
+        return None if chosen is None else str(chosen)
 
     def under(self, key: str, request: Request) -> str:
         """The slot of the request's class under the slot `key`, if it has one; else `key`."""

@@ -156,5 +156,6 @@ def of_pace(slot: Slot) -> Binding:
     if bound == "quota":
         return Binding(QUOTA, pace.quotas.delay)
     if bound == "latency":
-        return Binding(LATENCY, limits.target_concurrency)
+        wanted = limits.target_concurrency  # under "auto" an error of a new host alone slows it
+        return Binding(LATENCY, wanted if wanted < math.inf else 1.0)
     return Binding(LIMIT if limit_of(slot).rate else SEARCH, slot.ceiling.rate)

@@ -3,12 +3,16 @@ gaps between requests: a busy site notes one late, and the first most of all."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
+from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
 import pytest
+from scrapy import Request
+from scrapy.exceptions import CloseSpider
+from scrapy.http import Response
 
 from docsite.hits import Hit
 from tests.acceptance.readings import READING, when_left
@@ -159,3 +163,34 @@ def test_a_slot_of_none_is_scrapys_own(origin: Callable[..., Origin], crawl: Cra
     urls = [{"url": f"{site.url}/{n}", "meta": {"download_slot": None}} for n in range(2)]
     done = crawl(UrlsSpider, {"ADAPTIVE_START_DELAY": 0.1}, arguments={"urls": urls})
     assert len(done.urls) == len(site.hits()) == 2
+
+
+def number_of_page(request: Request) -> int:
+    """As a slot: an account or a proxy may have a number."""
+    return int(request.url[-1]) % 2
+
+
+def test_a_slot_may_be_a_number(origin: Callable[..., Origin], crawl: Crawler) -> None:
+    site = origin()
+    settings = {**EAGER, "ADAPTIVE_SLOT": "tests.acceptance.test_slots.number_of_page"}
+    done = crawl(UrlsSpider, settings, arguments={"urls": urls(site, site.addresses[0])})
+    assert len(done.urls) == len(site.hits()) > 0
+
+
+class EndsOddly(UrlsSpider):
+    """Closes with what it has caught."""
+
+    name = "ends"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        raise CloseSpider(ZeroDivisionError("of its own"))  # type: ignore[arg-type]
+
+
+def test_whatever_a_spider_closes_with_the_journal_has_an_end(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    site, journal = origin(), tmp_path / "run.jsonl"
+    settings = {**EAGER, "ADAPTIVE_JOURNAL": str(journal)}
+    done = crawl(EndsOddly, settings, arguments={"urls": urls(site, site.addresses[0])})
+    assert "Traceback" not in done.log
+    assert "of its own" in journal.read_text().splitlines()[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from scrapy_adaptive.core import binding
 from scrapy_adaptive.core.binding import Binding, limit_of
 from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.types import Answer, Outcome
 from scrapy_adaptive.report.reasons import REASONS
 from tests.core.virtual import Virtual
 
@@ -236,3 +238,10 @@ def test_a_class_of_pages_is_bound_by_its_host_where_that_waits_longer() -> None
     virtual.slot(key)
     virtual.refuse(virtual.send("a"), told=30.0)
     assert by(virtual, key) == "retry-after"
+
+
+def test_what_holds_a_slot_back_is_a_number_where_latency_has_no_n() -> None:
+    """Under "auto" an error of a host that has served nothing yet slows it: one at a time."""
+    crawl = Virtual(Limits(target_concurrency=math.inf, start_delay=0.01))
+    crawl.governor.on_answer(crawl.send(), Answer(Outcome.FAILED, latency=0.6), crawl.now)
+    assert binding.of_pace(crawl.slot()) == ("latency", 1.0)
