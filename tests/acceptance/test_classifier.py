@@ -171,14 +171,14 @@ def test_a_redirect_to_a_ban_is_not_followed_and_the_page_comes_later(
 
 
 class SendsBack:
-    """A downloader middleware that has pages fetched again, twice each, by the same request."""
+    """A downloader middleware that has pages fetched six times by the same request."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         self.counts[request.url] += 1
-        if self.counts[request.url] > 2:
+        if self.counts[request.url] > 6:
             return response
         request.dont_filter = True
         return request
@@ -190,11 +190,10 @@ def test_a_request_that_is_sent_back_before_the_classifier_keeps_no_place(
     """As a middleware does that changes the proxy of a page which is a ban."""
     site = origin()
     settings = {
-        **QUICK,
-        "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
+        "ADAPTIVE_START_DELAY": 0.05,
         "ADAPTIVE_CLASSIFIER": "tests.acceptance.test_classifier.all_is_well",
         "DOWNLOADER_MIDDLEWARES": {SendsBack: 610},
     }
     done = crawl(UrlsSpider, settings, arguments={"urls": pages(site)})
     assert sorted(done.urls) == pages(site)
-    assert len(site.hits()) == 3 * len(pages(site))
+    assert len(site.hits()) == 7 * len(pages(site))
