@@ -373,11 +373,13 @@ def queue_path(key: str, host: str) -> str:
     A name too long for a file, as those of requests that several rules count may be, keeps its
     beginning and its checksum.
     """
+    if not key:
+        return ""
     name = _path_safe(host)
     if len(name.encode()) > LONGEST_NAME:
         begin, _, checksum = name.rpartition("-")
         name = f"{begin[:KEPT]}-{checksum}"
-    return f"{key}/{name}" if key else ""
+    return f"{key}/{name}"
 
 
 def running_command() -> str | None:

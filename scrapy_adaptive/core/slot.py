@@ -18,7 +18,7 @@ from .breaker.backoff import BREATH, JITTER_RATIO, NO_BACKOFF, Backoff
 from .breaker.breaker import Phase, Signal
 from .breaker.failures import UNHURT, UNTRIED, Failures
 from .breaker.pause import NEVER, NO_PAUSE, Pause
-from .ceiling.base import GAPS, Ceiling
+from .ceiling.base import Ceiling
 from .diagnosis.broken_pages import NO_SUSPECTS, Blame, Suspects
 from .diagnosis.page_classes import Classes
 from .pacing.concurrency import Slowness
@@ -42,6 +42,10 @@ DRAIN = 10.0
 
 RECHECK_MOST = 12.0
 """Most seconds of silence before a recheck: just over ten, as people write limits."""
+
+TOO_GENEROUS = 4.0
+"""Gaps of the rate of its rules that a recheck may wait for, where that is longer: a rule may say
+so many times what the site allows."""
 
 LEAST_LEAD = 0.02
 """Seconds from queue to gate up to which nothing sets out ahead: the event loop's own."""
@@ -442,13 +446,15 @@ class Slot:
         They hold by their meters; what is learned here may be less, and is never more. Infinity is
         no guess; with 0 no rule says anything any more, and a slot begins as one without rules.
         """
-        self.expected_rate = rate
+        before, self.expected_rate = self.expected_rate, rate
         self.pace.lift_floor(lifted=rate > 0.0)
         if self.is_new and rate:  # not the user's delay, which it replaces
             start = min(self.limits.start_delay, 1.0 / rate or self.limits.start_delay)
             self.pace.latency_delay = min(self.pace.latency_delay, start)
         if rate < NEVER:
             self._begin_at(rate * HEADROOM or self.limits.start_rate)
+        elif 0.0 < before < NEVER:  # it was a guess for some pages, and others come too
+            self._begin_at(self.limits.start_rate)
 
     def _expect_places(self, latency: float) -> None:
         """The first latency is there: so much passes with all places taken."""
@@ -599,7 +605,7 @@ class Slot:
         if self.suspects.asks_again(self.ceiling.noise_ratio):
             wait = recovery.waited if recovery.tries else 0.0
             gap = 1.0 / self.expected_rate if self.expected_rate else 0.0
-            most = max(RECHECK_MOST, GAPS * gap)
+            most = max(RECHECK_MOST, TOO_GENEROUS * gap)
             self._recheck_at = now + min(max(wait, self.ceiling.recheck), most)
         return Event.RECOVERED, f"{self.rate:.3g}/s from here"
 

@@ -22,7 +22,16 @@ from .evidence import BLIND
 from .forgotten import Forgotten, Silence, Silent
 from .slot import Slot
 from .slot_config import Limits
-from .slot_state import MOST_BYTES, MOST_OF_CLASS, STALE_AFTER, State, begin, checked, state_of
+from .slot_state import (
+    MOST_BYTES,
+    MOST_OF_CLASS,
+    STALE_AFTER,
+    State,
+    begin,
+    checked,
+    state_of,
+    without_robots,
+)
 from .types import Answer, Decision, Event, Learned, Outcome, Permit
 
 ROUNDING = 0.01
@@ -141,7 +150,7 @@ class Slots:
         Raises:
             ValueError: the state is not what `state` returns.
         """
-        kept = checked(state)
+        kept = without_robots(checked(state))
         age = max(0.0, age) + kept.get("age", 0.0)
         tried = self._new(key, now)
         doubts = begin(tried, kept, age, now)

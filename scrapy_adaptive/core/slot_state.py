@@ -122,6 +122,15 @@ def checked(state: object) -> State:
     return state
 
 
+def without_robots(state: State) -> State:
+    """The same, but for what robots.txt asks for: each run reads it, if it obeys it."""
+    whole = state.get("whole")
+    if not isinstance(whole, dict) or not isinstance(whole.get("pace"), dict):
+        return state
+    pace = {name: value for name, value in whole["pace"].items() if name != "crawl_delay"}
+    return {**state, "whole": {**whole, "pace": pace}}
+
+
 def is_learned(numbers: object) -> bool:
     """Whether these are the numbers of `Learned`."""
     if not isinstance(numbers, dict) or set(numbers) != set(Learned._fields):

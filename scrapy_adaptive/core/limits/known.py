@@ -111,6 +111,8 @@ class KnownLimits:
             found = self._leaves[key] = Leaf(slot, tuple(meters))
             if meters and len(self._rates.get(slot, ())) < MOST_EXPECTED:
                 self._expect(found)
+            elif slot in self.expected and not meters:
+                self._rates[slot][slot] = self.expected[slot] = math.inf
         return found
 
     def rule_of(self, meter_key: str) -> Rule | None:
@@ -124,15 +126,17 @@ class KnownLimits:
 
     def _expect(self, leaf: Leaf) -> None:
         """The rates of a slot's rules add up, where they are counted apart; what may be in flight
-        does not. A rule for some of its pages says nothing of the others."""
+        does not. Where no rule counts some of its pages, nobody knows how fast these may go."""
         slot = leaf.slot
         rates = self._rates.setdefault(slot, {})
         whole = leaf._replace(meters=tuple(each for each in leaf.meters if each[1].uri == ANY))
         if whole.places:
             self.places[slot] = max(whole.places, self.places.get(slot, 0))
         if leaf.is_paced:
-            key, rule = min(whole.meters or leaf.meters, key=_pace_of)
-            rates[key] = rule.pace if whole.is_paced else math.inf
+            key, rule = min(leaf.meters, key=_pace_of)
+            rates[key] = rule.pace
+            if slot in self._leaves:
+                rates[slot] = math.inf
             self.naming += slot not in self.expected and self._delay_of(slot) > 0.0
             self.expected[slot] = sum(rates.values())
 
@@ -292,7 +296,8 @@ class KnownLimits:
             permit: of a request that was refused.
             refused_rate: the lowest rate that the site refused to its slot, 1/s.
         """
-        if not refused_rate < CONTRADICTED * self.expected.get(permit.key, 0.0):
+        expected = self.expected.get(permit.key, 0.0)
+        if not refused_rate < CONTRADICTED * expected < math.inf:
             return None
         rules = [rule for key, _ in permit.meters if (rule := self.rule_of(key)) is not None]
         paced = [rule for rule in rules if rule.pace < math.inf and rule.id != DELAY]

@@ -57,6 +57,7 @@ class Pace:
     )
 
     latency_delay: Seconds
+    crawl_delay: Seconds
     is_dead: bool
     quotas: Quotas
     _bucket: TokenBucket
@@ -65,7 +66,7 @@ class Pace:
         self.latency_delay = max(limits.floor, limits.start_delay)
         """Seconds between sends that AutoThrottle's law asks for."""
         self.crawl_delay = 0.0
-        """Seconds between sends that the site's robots.txt asks for; it is read in each run."""
+        """Seconds between sends that the site's robots.txt asks for."""
         self.is_dead = False
         """Whether the host does not answer: there is nobody to be polite to."""
         self.quotas = NO_QUOTAS

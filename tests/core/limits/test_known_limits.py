@@ -219,7 +219,7 @@ def taken(crawl: Virtual, key: str) -> Permit:
 
 @pytest.mark.parametrize("words", [{"rate": 0.1}, {"rate": math.inf, "concurrency": 1}])
 def test_a_rule_for_some_pages_says_nothing_of_the_others(words: dict[str, float]) -> None:
-    """Ten seconds between searches; the other pages are as fast as before."""
+    """Ten seconds between searches; the other pages are as fast as before, or as at a start."""
     crawl = virtual(rule(1, uri="/search", **words))
     for _ in range(20):
         crawl.accept(taken(crawl, leaf(crawl, "/page")))
@@ -229,12 +229,23 @@ def test_a_rule_for_some_pages_says_nothing_of_the_others(words: dict[str, float
     assert crawl.slot().rate >= rate
 
 
+def test_a_host_that_is_searched_first_begins_with_its_other_pages_as_any_host() -> None:
+    crawl = virtual(rule(1, uri="/search", rate=0.1))
+    crawl.accept(taken(crawl, leaf(crawl, "/search")))
+    assert crawl.slot().rate < 1.0
+    page = leaf(crawl, "/page")
+    assert crawl.governor.ready_at(page, crawl.now) is not None
+    crawl.wait(0.01)
+    crawl.accept(taken(crawl, page))
+    assert crawl.slot().rate == 100.0
+
+
 def test_of_two_rules_the_one_for_all_pages_says_how_fast_a_host_may_begin() -> None:
     crawl = virtual(rule(1, rate=10.0), rule(2, name="searches", uri="/search", rate=0.1))
     crawl.accept(taken(crawl, leaf(crawl, "/search")))
     crawl.wait(1.0)
     crawl.accept(taken(crawl, leaf(crawl, "/page")))
-    assert crawl.slot().expected_rate == 10.0
+    assert crawl.slot().expected_rate == pytest.approx(10.1)
 
 
 def test_after_a_long_silence_a_rule_holds_its_slot_no_longer_than_none_would() -> None:
