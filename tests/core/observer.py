@@ -61,8 +61,6 @@ class Seen:
     """What was out when a pause went on without it."""
     promised: int = 0
     promised_at: float = -math.inf
-    crawl_delay: float = 0.0
-    """Seconds between sends that its robots.txt asks for; the gate knows them."""
 
 
 class Observer(RuleBasedStateMachine):

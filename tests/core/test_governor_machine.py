@@ -47,7 +47,7 @@ class Crawl(Observer):
     @rule(key=KEYS, share=st.floats(0.0, 1.0))
     def wait_out(self, key: str, share: float) -> None:
         """Waiting less than promised does not admit; waiting it out does, but for a new reason."""
-        self.at_gate(key)
+        self.governor.slot(key, self.now)
         hold = self.governor.ready_at(key, self.now)
         if hold is None or hold.until == math.inf:
             return
@@ -63,7 +63,7 @@ class Crawl(Observer):
     @rule(key=KEYS, count=st.integers(1, 3))
     def send_patiently(self, key: str, count: int) -> None:
         """Requests wait at the gate and go when they may, unless only an event can free them."""
-        self.at_gate(key)
+        self.governor.slot(key, self.now)
         for _ in range(count):
             while (hold := self.governor.ready_at(key, self.now)) and hold.until < math.inf:
                 self.now = hold.until
@@ -72,7 +72,6 @@ class Crawl(Observer):
     @rule(key=KEYS)
     def send(self, key: str) -> None:
         """A request comes to the gate."""
-        self.at_gate(key)
         seen, mine = self.seen[key], self.out_of(key)
         hold = self.governor.ready_at(key, self.now)
         delay = self.governor.slot(key, self.now).delay
@@ -224,12 +223,7 @@ class Crawl(Observer):
     @rule(key=KEYS, seconds=st.sampled_from([0.0, 3.0]))
     def obey_robots(self, key: str, seconds: float) -> None:
         """The site's robots.txt is read."""
-        self.seen[key].crawl_delay = seconds
-        self.at_gate(key)
-
-    def at_gate(self, key: str) -> None:
-        """A request is at the gate, which tells its slot what robots.txt asks for."""
-        self.governor.slot(key, self.now).pace.crawl_delay = self.seen[key].crawl_delay
+        self.governor.slot(key, self.now).pace.crawl_delay = seconds
 
     # What holds after each step
 
