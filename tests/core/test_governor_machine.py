@@ -220,11 +220,6 @@ class Crawl(Observer):
         self.governor.release(key)
         self.seen[key].promised -= 1
 
-    @rule(key=KEYS, seconds=st.sampled_from([0.0, 3.0]))
-    def obey_robots(self, key: str, seconds: float) -> None:
-        """The site's robots.txt is read."""
-        self.governor.slot(key, self.now).pace.crawl_delay = seconds
-
     # What holds after each step
 
     @invariant()
