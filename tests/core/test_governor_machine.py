@@ -263,4 +263,4 @@ class Crawl(Observer):
 TestCrawl = Crawl.TestCase
 TestCrawl.settings = settings(STEADY, max_examples=200, stateful_step_count=60)
 
-TestCrawl = pytest.mark.xfail(reason="a forgotten slot may be early", strict=False)(TestCrawl)  # type: ignore[misc]
+TestCrawl = pytest.mark.xfail(reason="a forgotten slot may be early", strict=False)(TestCrawl)
