@@ -70,7 +70,7 @@ class Forgotten:
         self._most = most
         self._silent: dict[Silence, dict[str, float]] = {why: {} for why in Silence}
         """The instants alone: a hostile site has more hosts than there are slots."""
-        self._states: dict[str, tuple[str, float]] = {}
+        self._states: dict[str, tuple[str, float, float]] = {}
         self._pruned_at = FEW
 
     def __contains__(self, key: str) -> bool:
@@ -94,10 +94,10 @@ class Forgotten:
         """Slots that are parked, and until when."""
         return {key: at for key, at in self._silent[Silence.PARKED].items() if now < at}
 
-    def keep(self, key: str, state: State, at: float) -> None:
-        """Keep the state of a slot that is no more, or not yet there."""
+    def keep(self, key: str, state: State, at: float, ready_at: float = 0.0) -> None:
+        """Keep the state of a slot that is no more, or not yet there, and may send then."""
         self._states.pop(key, None)
-        self._states[key] = (json.dumps(state, separators=(",", ":")), at)
+        self._states[key] = (json.dumps(state, separators=(",", ":")), at, ready_at)
 
     def keep_silent(self, key: str, silent: Silent, now: float) -> None:
         """Keep the instant that ends its silence, unless a later one is known."""
@@ -106,10 +106,15 @@ class Forgotten:
         if sum(map(len, self._silent.values())) > self._pruned_at:
             self._prune(now)
 
-    def bound(self) -> None:
-        """Give up what is more than may be kept."""
+    def bound(self, now: float) -> None:
+        """Give up what is more than may be kept, but for the instants from which they may send."""
         while len(self._states) > self._most:
-            del self._states[next(iter(self._states))]
+            key = next(iter(self._states))
+            _, _, ready_at = self._states.pop(key)
+            if ready_at > now:
+                silent = self.silent(key, now)
+                why = Silence.OWN if silent is None else silent.why
+                self.keep_silent(key, Silent(ready_at, why), now)
 
     def kept(self, key: str) -> Kept | None:
         """The state of that slot."""

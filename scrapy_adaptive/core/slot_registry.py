@@ -291,8 +291,8 @@ class Slots:
         if slot.learned is not None or is_backing_off:
             state = state_of(slot, self._new(slot.key, now), now)
             if state is not None:
-                self._forgotten.keep(slot.key, state, now)
-                self._forgotten.bound()
+                self._forgotten.keep(slot.key, state, now, until)
+                self._forgotten.bound(now)
                 until = slot.silent_until
         self._keep_silent(slot, until, now)
         self._on_forgotten(slot.key)
@@ -303,7 +303,8 @@ def _pause(slot: Slot, silent: Silent, now: float) -> None:
     wait = silent.until - now
     if silent.why is Silence.PARKED:
         slot.park(now, wait)
-    elif silent.why is Silence.ASKED:
-        slot.resume_pause(now, wait)
+    elif silent.why is Silence.ASKED:  # for some of it; it was not parked for the rest
+        slot.resume_pause(now, min(wait, slot.limits.max_pause))
+        slot.pause_for(now, wait)
     else:
         slot.pause_for(now, wait)

@@ -205,9 +205,11 @@ class Pace:
         self._bucket.on_accepted()
 
     def begin_here(self, ceiling: Ceiling) -> None:
-        """What was kept of it was read: here the user may allow other delays."""
+        """What was kept of it was read: here the user may allow other delays; one may be longer
+        than the most, that of a new slot."""
         self._ceiling = ceiling
-        self.latency_delay = min(self.latency_delay, self._limits.max_delay)
+        most = max(self._limits.max_delay, self._limits.start_delay)
+        self.latency_delay = min(self.latency_delay, most)
         self._bucket.begin_here()
 
     def take_up(self, ceiling: Ceiling) -> None:
