@@ -158,7 +158,8 @@ class Crawl(Observer):
             seen.excusable |= seen.paused and decision.event is Event.LONE_FAILURE
             thinks = not self.cuts_at_once and decision.event in THINKS
             assert slot.ceiling.rate >= rate or thinks
-        assert outcome is not Outcome.REFUSED or slot.phase is not Phase.CLOSED
+        pauses = outcome is Outcome.REFUSED and not slot.suspects.refuses_first
+        assert not pauses or slot.phase is not Phase.CLOSED
         if outcome is Outcome.ACCEPTED:
             assert (decision.event is Event.RECOVERED) == permit.probe
             seen.paused &= not permit.probe

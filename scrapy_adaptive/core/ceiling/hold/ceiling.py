@@ -112,9 +112,10 @@ class Hold(Ceiling):
 
     @property
     def learned(self) -> Learned | None:
-        """The bracket, and what a refusal costs; None before a rate was held."""
+        """The bracket, and what a refusal costs; None before a rate was held, here or in the run
+        that this one goes on from."""
         bracket = self.state.bracket
-        rate = bracket.lo or bracket.best
+        rate = bracket.lo or bracket.best or (bracket.rate if bracket.hi < math.inf else 0.0)
         if bracket.is_start and self.state.history.spacing >= ISOLATED and bracket.rate < math.inf:
             rate = max(rate, 0.5 * bracket.rate)
         if not rate:

@@ -140,6 +140,13 @@ class TestLearned:
         played.serve(28)
         assert played.hold.held_rate == 5.0
 
+    def test_a_guess_is_passed_on_until_more_is_known(self) -> None:
+        """A run that ends before a stage has passed loses nothing of what it went on from."""
+        played = Played(1.0)
+        learned = Learned(5.0, 10.0, 3.0, 9.5)
+        played.hold.recall(learned)
+        assert played.hold.learned == learned
+
 
 def test_a_site_that_refuses_all_at_first_is_still_asked_at_the_rate_of_a_start() -> None:
     """Half a minute of maintenance, in which each refusal asks for four seconds."""
