@@ -9,9 +9,11 @@ Laws
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 if TYPE_CHECKING:
@@ -57,13 +59,15 @@ def run_command(
     given = parser.parse_args(arguments)
     try:
         told = given.run(given)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, HTTPException) as error:
         given.parser.error(str(error))
     return print_text(told) if told else 0
 
 
 def print_text(text: str) -> int:
     """Print; returns the exit status, as that of `cat` where the reader has gone (`| head`)."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # it may know fewer letters than hosts do
     try:
         print(text, flush=True)
     except BrokenPipeError:

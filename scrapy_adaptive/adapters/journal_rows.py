@@ -29,7 +29,7 @@ def clean_name(name: str) -> str:
     >>> clean_name("site.example via http://user:secret@proxy.example:80/?key=1")
     'site.example via http://proxy.example:80/'
     """
-    return _CREDENTIALS.sub("", re.split(r"[?#]", name, maxsplit=1)[0])[:LONGEST]
+    return _CREDENTIALS.sub("", re.split(r"[?#]", name, maxsplit=1)[0])[:LONGEST] or "no name"
 
 
 def clean_url(url: str) -> str:
@@ -53,7 +53,10 @@ class Row:
     failed: int = 0
     worst: float = 0.0
     latencies: list[float] = field(default_factory=list)
-    paused_at: float = 0.0
+    began: float | None = None
+    """Monotonic seconds of its first request."""
+    paused_at: float | None = None
+    """Since when it is paused, in a pause that an event has told."""
     hot_until: float = -math.inf
     """Up to when it has a full record each second."""
     limit: float = 0.0

@@ -131,6 +131,8 @@ class Recorder:
         self._full_at = 0.0
         self._rows: dict[str, Row] = {}
         self._names: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """Of names that several slots have, once cleaned, how many there were."""
         self._fresh: dict[str, Row] = {}
         """Rows that have changed since the last second."""
         self._active: dict[str, Row] = {}
@@ -149,6 +151,8 @@ class Recorder:
     def on_sent(self, key: str) -> None:
         """A request of this slot has reached the downloader."""
         row = self._rows.get(key) or self._new_row(key)
+        if row.began is None:
+            row.began = self._clock()
         row.sent += 1
         self._sent += 1
         self._fresh[key] = row
@@ -173,6 +177,9 @@ class Recorder:
             row.add_latency(flight.latency)
         if flight.decision is not None and flight.decision.event is not Event.ACCEPTED:
             self._on_change(row, slot, flight, request, response, now)
+        if row.paused_at is not None and slot.phase is Phase.CLOSED:
+            seconds, row.paused_at = now - row.paused_at, None
+            self._tell(events.RECOVERY, row, seconds=seconds, rate=finite(slot.rate))
 
     def on_new_slot(self, key: str) -> None:
         """Nothing was sent yet for this slot; one of its name may have been forgotten."""
@@ -232,9 +239,6 @@ class Recorder:
         elif decision.event is Event.PROBE_REFUSED:
             name = events.PARKED if slot.is_parked(now) else events.LONGER
             self._tell(name, row, seconds=decision.wait, who=who, status=status)
-        elif decision.event is Event.RECOVERED:
-            seconds = now - row.paused_at if row.paused_at else 0.0
-            self._tell(events.RECOVERY, row, seconds=seconds, rate=finite(slot.rate))
         elif decision.event is Event.BROKEN:
             self._tell(events.BROKEN, row, status=status, page=clean_url(request.url))
 
@@ -258,9 +262,9 @@ class Recorder:
 
     def _new_row(self, key: str) -> Row:
         name = clean_name(key)
-        number = 2
-        while name in self._names:
-            name, number = f"{clean_name(key)} ({number})", number + 1
+        if name in self._names:
+            number = self._numbers[name] = self._numbers.get(name, 1) + 1
+            name = f"{name} ({number})"
         self._names.add(name)
         row = self._rows[key] = Row(name)
         return row
@@ -309,7 +313,8 @@ class Recorder:
             self._write_full(key, row, now)
         at = now - self._began_at
         self._put(self._crawl_record(at))
-        self._put(End(rounded(at), str(reason)))  # it may be anything that a spider closes with
+        # It may be anything that a spider closes with; Scrapy calls nothing at all "cancelled".
+        self._put(End(rounded(at), str(reason) or "cancelled"))
         self._hand_over()
         if self._writer is not None:
             self._writer.close()
@@ -413,10 +418,13 @@ class Recorder:
         only_time = new.keys() <= {"value", "paused", "until"}
         if only_time and not (is_full and at >= row.written_at + HEARTBEAT):
             return
-        is_fresh = None if before else True
+        if not before:
+            new["fresh"] = True
+            if row.began is not None:
+                new["began"] = rounded(row.began - self._began_at)
         before.update(new)
         row.written_at = at
-        self._put(SiteRecord(rounded(at), row.name, fresh=is_fresh, **new))
+        self._put(SiteRecord(rounded(at), row.name, **new))
 
     def _put(self, record: Record) -> None:
         line = to_line(record)

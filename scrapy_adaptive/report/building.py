@@ -27,12 +27,13 @@ MOST_POINTS = 4_096
 MOST_EVENTS = 20_000
 """Events kept of a run: the latest ones."""
 
-COUNTERS = ("sent", "served", "refused", "failed", "requeued")
+COUNTERS = ("sent", "served", "refused", "failed", "requeued", "paused")
+"""What begins again at 0 with a slot that was forgotten."""
 
 _PLAIN = tuple(
     each.name
     for each in fields(SiteRecord)
-    if each.name not in ("at", "site", "fresh", "rate", "worst", *COUNTERS)
+    if each.name not in ("at", "site", "began", "fresh", "rate", "worst", *COUNTERS)
 )
 
 
@@ -57,7 +58,7 @@ class Run:
         self.points: list[Point] = [Point(0.0)]
         self.sites: dict[str, Site] = {}
         self.events: list[EventRecord] = []
-        self._bases: dict[str, dict[str, int]] = {}
+        self._bases: dict[str, dict[str, float]] = {}
         self._worst: dict[str, float] = {}
         """Of each site the longest latency that its records told last."""
 
@@ -80,7 +81,7 @@ class Run:
     def _add_site(self, record: SiteRecord) -> None:
         site = self.sites.get(record.site)
         if site is None:
-            site = self.sites[record.site] = Site(record.site)
+            site = self.sites[record.site] = Site(record.site, record.began)
         if record.fresh:
             self._bases[record.site] = {name: getattr(site, name) for name in COUNTERS}
         base = self._bases.get(record.site, {})

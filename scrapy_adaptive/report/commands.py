@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 
 from scrapy_adaptive.command_line import add_command
 
+from .asking import ADDRESS, is_address
 from .page.cells import no_formula
 from .page.viewing import rows_of
 from .page.words import COLUMNS
 from .page.writing import write_page
 from .reader import read_crawl
-from .terminal import is_address, watch
-from .why_command import ADDRESS
+from .terminal import watch
 
 if TYPE_CHECKING:
     from scrapy_adaptive.command_line import Commands

@@ -14,13 +14,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from itertools import pairwise
 from typing import Any, NamedTuple
 
-from . import units
+from . import events, units
 from .records import CrawlRecord, EventRecord
 
 LATELY = 10.0
 """Seconds that "now" means for a rate."""
+
+FULL = 10.0
+"""Seconds within which a site that is crawled has its first record."""
+
+AWAY = "away"
+"""State between two runs of a job: nothing crawls."""
 
 
 class Point(NamedTuple):
@@ -42,6 +49,15 @@ class Point(NamedTuple):
     state: str = ""
 
 
+class Pause(NamedTuple):
+    """A pause, of a site or of the whole crawl."""
+
+    begin: EventRecord
+    """What began it."""
+    ended_at: float
+    """Infinity where nothing tells of its end."""
+
+
 class Step(NamedTuple):
     """What happened between two points."""
 
@@ -58,6 +74,8 @@ class Site:
     """What is known of a site at the end of what was read."""
 
     name: str
+    began: float | None = None
+    """The instant of its first request; None in journals that do not tell."""
     host: str = ""
     """The site that this class of pages is one of; empty for a site."""
     sent: int = 0
@@ -96,8 +114,10 @@ class Site:
 
     @property
     def began_at(self) -> float:
-        """The instant of its first record."""
-        return self.points[0].at if self.points else 0.0
+        """The instant of its first request, as far as records tell."""
+        if self.began is not None:
+            return self.began
+        return max(0.0, self.points[0].at - FULL) if self.points else 0.0
 
     @property
     def ended_at(self) -> float:
@@ -111,8 +131,9 @@ class Site:
 
     @property
     def mean_rate(self) -> float:
-        """Pages served a second, from its first record to its last answer; 0 for no time."""
-        seconds = self.ended_at - self.began_at
+        """Pages served a second, from its first request to its last answer; 0 for no time. Not
+        counted is the time in which nothing crawled."""
+        seconds = self.ended_at - self.began_at - away(self.points, self.ended_at)
         return self.served / seconds if seconds > 0 else 0.0
 
     def rate_now(self, at: float) -> float:
@@ -124,14 +145,14 @@ class Site:
         spent: dict[str, float] = {}
         ends = [*(point.at for point in self.points[1:]), max(until, self.ended_at)]
         for point, end in zip(self.points, ends, strict=True):
-            if point.state != "idle" and end > point.at:
+            if point.by and point.state not in ("idle", AWAY) and end > point.at:
                 spent[point.by] = spent.get(point.by, 0.0) + end - point.at
         return dict(sorted(spent.items(), key=lambda each: -each[1]))
 
     def held_by(self, until: float) -> str:
         """What holds it back; of a site that has nothing left to do, what did so for longest."""
         spent = self.spent(until) if self.state == "idle" else {}
-        return next((key for key in spent if key), self.by)
+        return next(iter(spent), self.by)
 
     @property
     def is_sure(self) -> bool:
@@ -139,15 +160,22 @@ class Site:
         return self.limit > 0.0 and 0.0 < self.refused_at <= units.NARROW * self.limit
 
     @property
-    def last_pause(self) -> EventRecord | None:
-        """The event that began its last pause."""
-        pauses = (each for each in reversed(self.events) if each.event in ("pause", "parked"))
-        return next(pauses, None)
+    def pauses(self) -> list[Pause]:
+        """Its pauses that have a record; the last one's end may be open."""
+        return pauses_of(self.events, (events.PAUSE, events.PARKED), events.RECOVERY)
 
-    @property
-    def pause_count(self) -> int:
-        """Pauses that have a record."""
-        return sum(each.event in ("pause", "parked") for each in self.events)
+    def ends_at(self, pause: Pause, now: float) -> float:
+        """When this pause of its ended; infinity while it goes on.
+
+        Args:
+            now: the crawl's last instant.
+        """
+        if pause.ended_at < math.inf:
+            return pause.ended_at
+        is_last = pause == self.pauses[-1]
+        if is_last and (self.until > now or self.state in ("paused", "testing", "parked")):
+            return math.inf
+        return min(now, pause.begin.at + pause.begin.seconds)  # its run was killed
 
 
 @dataclass(slots=True)
@@ -185,6 +213,17 @@ class Crawl:
         known = {name: sum(getattr(site, name) for site in self.sites.values()) for name in names}
         left = {name: max(0, getattr(self.totals, name) - known[name]) for name in names}
         return CrawlRecord(self.seconds, sites=max(0, self.totals.sites - len(self.sites)), **left)
+
+    @property
+    def pauses(self) -> list[Pause]:
+        """Those of the whole crawl, of all sites at once."""
+        return pauses_of(self.events, (events.STOPPED,), events.RESUMED)
+
+    @property
+    def mean_rate(self) -> float:
+        """Pages served a second, of the time in which it was crawled; 0 for no time."""
+        seconds = self.seconds - away(self.points, self.seconds)
+        return self.totals.served / seconds if seconds > 0.0 else 0.0
 
     def rate_now(self) -> float:
         """Pages served a second in the last ten seconds."""
@@ -246,12 +285,42 @@ def steps(points: Sequence[Point], least: float = 0.0) -> Iterator[Step]:
     before = points[0] if points else Point(0.0)
     for point in points[1:]:
         seconds = point.at - before.at
-        if seconds <= 0.0 or seconds < least:
+        if seconds <= 0.0 or (seconds < least and point is not points[-1]):
             continue
         served = max(0, point.served - before.served)
         refused, failed = point.refused - before.refused, point.failed - before.failed
         yield Step(before.at, point.at, served / seconds, max(0, refused), max(0, failed))
         before = point
+
+
+def pauses_of(happened: Sequence[EventRecord], begins: Sequence[str], ends: str) -> list[Pause]:
+    """The pauses that these events tell of.
+
+    Args:
+        begins: events that begin one; where one is open, all but the first are part of it.
+        ends: the event that ends one.
+
+    >>> told = [EventRecord(2.0, "pause"), EventRecord(9.0, "recovery")]
+    >>> [(each.begin.at, each.ended_at) for each in pauses_of(told, ("pause",), "recovery")]
+    [(2.0, 9.0)]
+    """
+    pauses: list[Pause] = []
+    for event in happened:
+        is_open = bool(pauses) and pauses[-1].ended_at == math.inf
+        if event.event == begins[0] or (event.event in begins and not is_open):
+            pauses.append(Pause(event, math.inf))
+        elif event.event == ends and is_open:
+            pauses[-1] = pauses[-1]._replace(ended_at=event.at)
+    return pauses
+
+
+def away(points: Sequence[Point], until: float) -> float:
+    """Seconds before that instant in which no run of the job was there."""
+    return sum(
+        min(after.at, until) - point.at
+        for point, after in pairwise(points)
+        if point.state == AWAY and point.at < until
+    )
 
 
 def rate_at(points: Sequence[Point], at: float, seconds: float = LATELY) -> float:

@@ -7,6 +7,7 @@ Laws
 * A run that has said nothing for `SILENT` seconds, while another one goes on, was killed: it has
   ended.
 * A site's state is that of the run that had the last word of it.
+* Between two runs of a job nothing crawls: that time counts for no rate and no reason.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from .crawl import Crawl, Point, Site
+from .crawl import AWAY, Crawl, Point, Site
 from .records import CrawlRecord, EventRecord
 
 if TYPE_CHECKING:
@@ -42,10 +43,15 @@ class _Placed(NamedTuple):
     shift: float
     """Seconds from the crawl's start to the run's."""
     is_over: bool
+    has_left: bool
+    """Whether no run was there after its end, until the next one began."""
 
     def series(self, points: list[Point]) -> _Series:
-        ended_at = self.run.last_at + self.shift if self.is_over else math.inf
-        return _Series([point._replace(at=point.at + self.shift) for point in points], ended_at)
+        ended_at = self.run.last_at + self.shift
+        moved = [point._replace(at=point.at + self.shift) for point in points]
+        if self.has_left:
+            moved.append(moved[-1]._replace(at=ended_at, state=AWAY))
+        return _Series(moved, ended_at if self.is_over else math.inf)
 
 
 def merged(runs: Sequence[Run], skipped: int = 0) -> Crawl:
@@ -56,9 +62,10 @@ def merged(runs: Sequence[Run], skipped: int = 0) -> Crawl:
     shifts = [run.start.started_at - first.started_at for run in runs]
     ends = [shift + run.last_at for run, shift in zip(runs, shifts, strict=True)]
     last = runs[ends.index(max(ends))]
+    spans = [*zip(shifts, ends, strict=True)]
     placed = [
-        _Placed(run, shift, run.is_over or end < max(ends) - SILENT)
-        for run, shift, end in zip(runs, shifts, ends, strict=True)
+        _Placed(run, shift, run.is_over or end < max(ends) - SILENT, _is_left(end, spans))
+        for run, (shift, end) in zip(runs, spans, strict=True)
     ]
     names = dict.fromkeys(name for run in runs for name in run.sites)
     sites = [_site(name, placed) for name in names]
@@ -81,6 +88,12 @@ def merged(runs: Sequence[Run], skipped: int = 0) -> Crawl:
         events=events,
         skipped=skipped,
     )
+
+
+def _is_left(end: float, spans: Sequence[tuple[float, float]]) -> bool:
+    """Whether nothing runs from that end of a run until another one begins."""
+    others = [(begin, until) for begin, until in spans if until > end]
+    return bool(others) and all(begin > end for begin, _ in others)
 
 
 def _totals(placed: Sequence[_Placed], at: float, site_count: int) -> CrawlRecord:
@@ -110,12 +123,14 @@ def _site(name: str, placed: Sequence[_Placed]) -> Site:
     if len(placed) == 1:
         site = known[0][1]
         return replace(site, values=dict(site.values), points=list(site.points), events=[])
-    (_, shift, _), last = max(known, key=lambda each: each[0].shift + each[1].points[-1].at)
+    placed_last, last = max(known, key=lambda each: each[0].shift + each[1].points[-1].at)
     points = _summed([each.series(site.points) for each, site in known])
     sites = [site for _, site in known]
     end = points[-1]
+    began = [site.began + each.shift for each, site in known if site.began is not None]
     return replace(
         last,
+        began=min(began, default=None),
         sent=end.sent,
         served=end.served,
         refused=end.refused,
@@ -126,7 +141,7 @@ def _site(name: str, placed: Sequence[_Placed]) -> Site:
         waiting=end.waiting,
         rate=end.rate,
         paused=sum(site.paused for site in sites),
-        until=last.until + shift if last.until else 0.0,
+        until=last.until + placed_last.shift if last.until else 0.0,
         values={key: value for site in sites for key, value in site.values.items()} | last.values,
         points=points,
         events=[],

@@ -56,7 +56,7 @@ class Journals:
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
-        self.unbegun = [str(path) for path in paths]
+        self.unbegun = [*dict.fromkeys(map(str, paths))]
         """Those in which there is nothing yet."""
         self._going: set[str] = set()
         self._closing = ExitStack()
@@ -85,24 +85,28 @@ class Journals:
         if len(self.unbegun) == len(self._files):
             raise JournalError(f"{self.unbegun[0]} {NONE}")
 
-    def read(self) -> Iterator[tuple[str, list[Record | None]]]:
+    def read(self) -> Iterator[tuple[str, Iterator[Record | None]]]:
         """The records that each of them has more than before, None for a line that is none.
 
         Raises:
-            JournalError: one is no journal.
+            JournalError: one is no journal; while its records are taken.
         """
         for path, file in self._files.items():
-            found = [*records(file)]
-            for record in found:
-                if isinstance(record, Start):
-                    self._going.add(path)
-                elif isinstance(record, End):
-                    self._going.discard(path)
-            if any(isinstance(record, Start) for record in found) and path in self.unbegun:
-                self.unbegun.remove(path)
-            if found and path in self.unbegun:
-                raise JournalError(f"{path} {NONE}")
-            yield path, found
+            yield path, self._records(path, file)
+
+    def _records(self, path: str, file: BinaryIO) -> Iterator[Record | None]:
+        is_empty = True
+        for record in records(file):
+            is_empty = False
+            if isinstance(record, Start):
+                self._going.add(path)
+                if path in self.unbegun:
+                    self.unbegun.remove(path)
+            elif isinstance(record, End):
+                self._going.discard(path)
+            yield record
+        if not is_empty and path in self.unbegun:
+            raise JournalError(f"{path} {NONE}")
 
 
 def records(file: BinaryIO) -> Iterator[Record | None]:

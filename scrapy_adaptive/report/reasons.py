@@ -312,6 +312,16 @@ _ALL = (
     ),
 )
 
+NOT_YET = Reason(
+    "",
+    "nothing yet",
+    Whose.CRAWLER,
+    "The crawl has just begun with {site}: what holds it back is known within ten seconds.",
+    "",
+    "",
+)
+"""Of a site that has no full record yet."""
+
 RULE = "rule "
 """Begins the key where a known limit holds a site back: its rule follows."""
 
@@ -323,5 +333,6 @@ def reason(key: str) -> Reason:
     """The reason of that key; of one that nobody knows, hardly more than the key."""
     if key.startswith(RULE):
         return replace(REASONS["rule"], key=key, title=key, name=key)
-    unknown = f"It is held back by {key!r}, which this version does not know."
+    shown = repr(key).replace("{", "{{").replace("}", "}}")
+    unknown = f"It is held back by {shown}, which this version does not know."
     return REASONS.get(key) or Reason(key, key, Whose.SITE, unknown, "", "")

@@ -12,7 +12,8 @@ Laws
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+import math
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeAlias
 
 VERSION = 1
@@ -44,6 +45,8 @@ class SiteRecord:
     """Name of the slot: the host, as a rule."""
     host: str | None = None
     """The site that this class of pages is one of; in its first record."""
+    began: float | None = None
+    """The instant of its first request; in its first record."""
     fresh: bool | None = None
     """Whether counters begin at 0 again: the slot had been forgotten."""
     sent: int | None = None
@@ -145,21 +148,29 @@ KINDS: dict[str, type[Record]] = {
     kind.KIND: kind for kind in (Start, SiteRecord, CrawlRecord, EventRecord, End)
 }
 
-_NAMES = {kind: frozenset(each.name for each in fields(kind)) for kind in KINDS.values()}
+_TYPES = {
+    "float": (int, float),
+    "int": (int,),
+    "str": (str,),
+    "bool": (bool,),
+    "tuple[str, ...]": (list,),
+}
+_ALLOWED = {
+    kind: {each.name: _TYPES[str(each.type).removesuffix(" | None")] for each in fields(kind)}
+    for kind in KINDS.values()
+}
+_LATEST = 100_000_000_000.0
+"""Seconds since 1970 beyond which no crawl has begun."""
 
 
 def to_line(record: Record) -> str:
-    """The record as one line of the journal, with its end; what is empty is left out.
+    """The record as one line of the journal, with its end; what is as usual is left out.
 
     >>> to_line(EventRecord(12.5, "recovery", "example.com", seconds=7.25))
     '{"kind":"event","at":12.5,"event":"recovery","site":"example.com","seconds":7.25}\\n'
     """
-    keeps_zeros = isinstance(record, SiteRecord)
-    values = {
-        name: value
-        for name, value in asdict(record).items()
-        if value is not None and (keeps_zeros or name == "at" or value not in (0, "", ()))
-    }
+    told = ((each.name, getattr(record, each.name), each.default) for each in fields(record))
+    values = {name: value for name, value, default in told if value != default}
     return json.dumps({"kind": record.KIND, **values}, separators=(",", ":")) + "\n"
 
 
@@ -174,9 +185,20 @@ def from_line(line: str) -> Record | None:
     try:
         values: Any = json.loads(line)
         kind = KINDS[values.pop("kind")]
-        known = {name: value for name, value in values.items() if name in _NAMES[kind]}
-        if "sites" in known and kind is EventRecord:
-            known["sites"] = tuple(known["sites"])
+        known = {name: value for name, value in values.items() if name in _ALLOWED[kind]}
+        if not all(_is_allowed(value, _ALLOWED[kind][name]) for name, value in known.items()):
+            return None
+        if kind is Start and not 0.0 <= known["started_at"] < _LATEST:
+            return None
+        if kind is EventRecord:
+            known["sites"] = tuple(map(str, known.get("sites", ())))
         return kind(**known)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
+
+
+def _is_allowed(value: Any, types: tuple[type, ...]) -> bool:
+    """Whether a value is of one of these types; no number is infinite."""
+    if isinstance(value, bool):
+        return bool in types
+    return isinstance(value, types) and (not isinstance(value, float) or math.isfinite(value))

@@ -8,16 +8,13 @@ Laws
 
 from __future__ import annotations
 
-import json
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import urlsplit, urlunsplit
 
+from .asking import asked, is_address
 from .building import Builder
 from .page.cells import printable, words
 from .page.headline import about, headline
@@ -33,8 +30,6 @@ MISSING = "the table needs rich: pip install scrapy-adaptive[watch]"
 INTERVAL = 1.0
 REST = 9.0
 """Times as long as a look took until the next one: many journals take no processor from crawls."""
-PATIENCE = 5.0
-"""Seconds that an answer may take."""
 
 SHOWN = ("site", "state", "rate", "limit", "held_by", "pages")
 """Columns that are shown."""
@@ -147,36 +142,10 @@ def drawn(shown: dict[str, Any], most: int, width: int) -> Group:
 @contextmanager
 def _source(where: Sequence[str]) -> Iterator[Source]:
     if is_address(where[0]):
-        yield lambda: _fetched(where[0])
+        yield lambda: asked(where[0], "table.json")
     else:
         with Journals(map(Path, where)) as journals:
             yield _journals(journals)
-
-
-def is_address(where: str) -> bool:
-    """Whether this is the address of a live view, not the path of a journal."""
-    return urlsplit(where).scheme in ("http", "https")
-
-
-def _fetched(url: str) -> dict[str, Any]:
-    """The table of a live crawl; its own address is asked, no proxy.
-
-    Raises:
-        ValueError: it does not answer.
-    """
-    parts = urlsplit(url)
-    address = urlunsplit((parts.scheme, parts.netloc, "/table.json", parts.query, ""))
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(address, timeout=PATIENCE) as answer:
-            found: dict[str, Any] = json.load(answer)
-    except urllib.error.HTTPError as error:
-        said = printable(error.read(200).decode(errors="replace").strip())
-        raise ValueError(f"{parts.netloc} refuses: {said}") from None
-    except (OSError, ValueError):
-        told = "its crawl has ended, or runs without ADAPTIVE_WATCH"
-        raise ValueError(f"no crawl answers at {parts.scheme}://{parts.netloc}: {told}") from None
-    return found
 
 
 def _journals(journals: Journals) -> Source:

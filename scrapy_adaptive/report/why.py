@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import difflib
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from . import events, units
-from .reasons import Reason, reason
+from .reasons import NOT_YET, Reason, reason
 
 if TYPE_CHECKING:
     from .crawl import Crawl, Site
@@ -38,7 +39,8 @@ def why(crawl: Crawl, name: str) -> str:
         UnknownSiteError: the crawl knows no such site.
     """
     site = find(crawl, name)
-    found = reason(site.held_by(crawl.seconds))
+    by = site.held_by(crawl.seconds)
+    found = reason(by) if by else NOT_YET
     value = site.values.get(found.key, site.value)
     own = site.own and found.key == site.by
     parts = [
@@ -61,7 +63,7 @@ def find(crawl: Crawl, name: str) -> Site:
     """
     wanted = name.strip().lower().rstrip("/")
     wanted = wanted.partition("://")[2] or wanted
-    for key in (name, wanted, wanted.partition("/")[0], wanted.partition(":")[0]):
+    for key in (name, wanted, wanted.partition("/")[0], _host(wanted)):
         if key in crawl.sites:
             return crawl.sites[key]
     names = list(crawl.sites)
@@ -72,6 +74,14 @@ def find(crawl: Crawl, name: str) -> Site:
     more = f" and {len(names) - len(named):,} more" if len(names) > len(named) else ""
     known = ", ".join(map(units.text, named))
     raise UnknownSiteError(f"this crawl has no site {units.text(name)!r}; it has {known}{more}")
+
+
+def _host(wanted: str) -> str:
+    """The host of an address without a scheme; empty where there is none."""
+    try:
+        return urlsplit(f"//{wanted}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def _figures(crawl: Crawl, site: Site) -> list[str]:
@@ -108,9 +118,9 @@ def _tried(crawl: Crawl, site: Site) -> list[str]:
         refused = f"; {_rate(site.refused_at)} was refused" if site.refused_at else ""
         sure = "" if site.is_sure else ", which is not known well yet"
         lines.append(f"The limit found: {_rate(site.limit)} is served{refused}{sure}.")
-    if site.pause_count:
+    if site.pauses:
         lines.append(
-            f"{_count(site.pause_count, 'pause')} so far, {units.duration(site.paused)} in all."
+            f"{_count(len(site.pauses), 'pause')} so far, {units.duration(site.paused)} in all."
         )
     if told:
         lines.append("What was tried, the latest last:")

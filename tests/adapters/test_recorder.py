@@ -103,6 +103,36 @@ def test_a_pause_and_its_end_are_events_with_who_asked() -> None:
     assert recovery.seconds == pytest.approx(7.0 + longer.seconds, rel=0.1)
 
 
+def test_a_recovery_tells_of_its_own_pause_alone() -> None:
+    """An hour later the site refuses again."""
+    crawl = Recorded()
+    for _ in range(2):
+        crawl.answer()
+        crawl.answer(429, told=7.0)
+        crawl.answer()
+        crawl.tick(3600)
+    lengths = [each.seconds for each in crawl.events if each.event == "recovery"]
+    assert lengths == [pytest.approx(7.0, rel=0.1)] * 2
+
+
+def test_a_pause_for_failures_that_were_one_requests_own_ends_too() -> None:
+    crawl = Recorded()
+    for status in (200, *[0] * 40, *[200] * 3):
+        crawl.answer(status)
+        crawl.tick()
+    told = [each.event for each in crawl.events if each.event in ("pause", "recovery")]
+    assert told == ["pause", "recovery"] * (len(told) // 2)
+    assert told
+
+
+def test_the_first_request_of_a_site_is_told() -> None:
+    crawl = Recorded()
+    crawl.tick(30)
+    crawl.answer()
+    crawl.tick()
+    assert crawl.crawl.sites["a"].began == pytest.approx(30.0, abs=0.1)
+
+
 def test_a_longer_wait_than_the_user_wants_is_parked() -> None:
     crawl = Recorded(ADAPTIVE_MAX_PAUSE=60)
     crawl.answer(503, told=120.0)
@@ -205,10 +235,15 @@ def test_a_slot_that_is_forgotten_and_comes_again_adds_up() -> None:
 
 def test_two_slots_whose_names_differ_only_in_what_is_left_out_have_a_row_each() -> None:
     crawl = Recorded()
-    for key in ("via http://a:1@proxy", "via http://b:2@proxy"):
+    for key in ("via http://a:1@proxy", "via http://b:2@proxy", "#1", "?2"):
         crawl.answer(key=key)
     crawl.tick()
-    assert set(crawl.crawl.sites) == {"via http://proxy", "via http://proxy (2)"}
+    assert set(crawl.crawl.sites) == {
+        "via http://proxy",
+        "via http://proxy (2)",
+        "no name",
+        "no name (2)",
+    }
 
 
 def test_failed_downloads_are_counted_as_failures() -> None:

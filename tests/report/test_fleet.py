@@ -11,7 +11,15 @@ import pytest
 
 from scrapy_adaptive.report.building import JournalError
 from scrapy_adaptive.report.live.fleet import serve
-from scrapy_adaptive.report.records import CrawlRecord, End, Record, SiteRecord, to_line
+from scrapy_adaptive.report.records import (
+    VERSION,
+    CrawlRecord,
+    End,
+    Record,
+    SiteRecord,
+    Start,
+    to_line,
+)
 from tests.report.journals import NOON, SITE, run_of, write
 
 PATIENCE = 30.0
@@ -55,6 +63,12 @@ def test_one_page_has_what_all_workers_write_until_each_has_ended(tmp_path: Path
     append(two, End(31.0, "finished"))
     serving.join(PATIENCE)
     assert not serving.is_alive()
+
+
+def test_a_journal_of_a_later_version_ends_the_page_with_one_line(tmp_path: Path) -> None:
+    later = write(tmp_path / "later", [Start(VERSION + 1, NOON, "pages")])
+    with pytest.raises((ValueError, OSError), match=f"version {VERSION + 1}"):
+        serve([later], "127.0.0.1", 0, lambda _: None)
 
 
 def sites(url: str) -> list[dict[str, object]]:

@@ -17,8 +17,10 @@ from scrapy_adaptive.report.reader import read_crawl, records
 from scrapy_adaptive.report.records import (
     VERSION,
     CrawlRecord,
+    End,
     EventRecord,
     SiteRecord,
+    Start,
     from_line,
     to_line,
 )
@@ -34,8 +36,8 @@ def test_a_journal_gives_sums_sites_series_and_events(tmp_path: Path) -> None:
     assert (site.served, site.refused, site.by, site.rate) == (20, 1, "delay", 1.0)
     assert [point.served for point in site.points] == list(range(1, 21))
     assert site.rate_now(20.0) == pytest.approx(1.0)
-    assert site.mean_rate == pytest.approx(20 / 19)
-    assert site.last_pause is crawl.events[0]
+    assert site.mean_rate == pytest.approx(20 / 20), "it may have begun ten seconds before"
+    assert [each.begin for each in site.pauses] == [crawl.events[0]]
     assert crawl.reason == "finished"
 
 
@@ -114,6 +116,85 @@ def test_a_slot_that_was_forgotten_begins_anew_and_its_pages_count_on() -> None:
     ):
         builder.add(record)
     assert builder.crawl().sites[SITE].served == 12
+
+
+def test_the_time_of_pauses_goes_on_where_a_slot_was_forgotten() -> None:
+    builder = Builder()
+    for record in (
+        start(),
+        SiteRecord(1.0, SITE, fresh=True, sent=5, paused=20.0),
+        SiteRecord(9.0, SITE, fresh=True, sent=7, paused=0.0),
+    ):
+        builder.add(record)
+    assert builder.crawl().sites[SITE].paused == 20.0
+
+
+def test_between_two_runs_of_a_job_nothing_crawls(tmp_path: Path) -> None:
+    """Ten hours that count for no rate and no reason."""
+    paths = [
+        write(tmp_path / "a", run_of(100)),
+        write(tmp_path / "b", run_of(100, at=NOON + 36_000.0, run="b")),
+    ]
+    crawl = read_crawl(paths)
+    site = crawl.sites[SITE]
+    assert crawl.seconds == 36_100.0
+    assert crawl.mean_rate == pytest.approx(1.0)
+    assert site.mean_rate == pytest.approx(1.0, rel=0.02)
+    assert site.spent(crawl.seconds) == {"delay": pytest.approx(200.0, abs=2.0)}
+    assert Crawl.from_json(crawl.as_json()).mean_rate == crawl.mean_rate
+
+
+def test_a_rate_counts_from_the_first_request(tmp_path: Path) -> None:
+    builder = Builder()
+    for record in (start(), SiteRecord(10.0, SITE, began=8.0, fresh=True, sent=20, served=20)):
+        builder.add(record)
+    assert builder.crawl().sites[SITE].mean_rate == 10.0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"kind":"site","at":"x","site":"a"}',
+        '{"kind":"site","at":1.0,"site":7}',
+        '{"kind":"site","at":1e999,"site":"a"}',
+        '{"kind":"site","at":1.0,"site":"a","served":true}',
+        '{"kind":"start","version":null,"started_at":1.0,"spider":"s"}',
+        '{"kind":"start","version":1,"started_at":1e20,"spider":"s"}',
+        '{"kind":"event","at":1.0,"event":"pause","sites":"abc"}',
+        "[]",
+    ],
+)
+def test_a_line_of_the_wrong_types_is_none_of_ours(line: str) -> None:
+    assert from_line(line) is None
+
+
+def test_what_has_no_usual_value_is_written_though_it_is_empty() -> None:
+    for record in (Start(VERSION, 0.0, ""), End(0.0, "")):
+        assert from_line(to_line(record)) == record
+
+
+def test_a_journal_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    path = write(tmp_path / "j", run_of(20))
+    assert read_crawl([path, path]).totals.served == 20
+
+
+def test_a_pause_ends_with_its_run_and_goes_on_when_it_gets_longer() -> None:
+    builder = Builder()
+    for record in (
+        start(),
+        SiteRecord(1.0, SITE, served=1, state="crawling"),
+        EventRecord(10.0, "pause", SITE, 5.0),
+        EventRecord(20.0, "parked", SITE, 900.0),
+        EventRecord(920.0, "recovery", SITE),
+        EventRecord(1000.0, "pause", SITE, 5.0),
+        EventRecord(2000.0, "pause", SITE, 5.0),
+        SiteRecord(3000.0, SITE, served=2),
+    ):
+        builder.add(record)
+    crawl = builder.crawl()
+    site = crawl.sites[SITE]
+    spans = [(each.begin.at, site.ends_at(each, crawl.seconds)) for each in site.pauses]
+    assert spans == [(10.0, 920.0), (1000.0, 1005.0), (2000.0, 2005.0)]
 
 
 def test_what_is_no_journal_is_said_to_be_none(tmp_path: Path) -> None:

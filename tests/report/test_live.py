@@ -15,7 +15,7 @@ from scrapy_adaptive.report.crawl import Crawl
 from scrapy_adaptive.report.live.feed import Feed, Watcher
 from scrapy_adaptive.report.live.guard import Guard
 from scrapy_adaptive.report.live.server import LiveView
-from scrapy_adaptive.report.records import CrawlRecord, End, EventRecord, SiteRecord
+from scrapy_adaptive.report.records import VERSION, CrawlRecord, End, EventRecord, SiteRecord, Start
 from tests.report.journals import SITE, start
 from tests.report.views import live_view, sites
 
@@ -198,6 +198,36 @@ def test_a_watcher_is_sent_what_is_new_and_nothing_twice() -> None:
     changed = feed.change(watcher)
     assert [row[0] for row in changed["sites"]] == [NAMES[0]]
     assert [text for _, _, text in changed["events"]] == ["recovered"]
+
+
+def test_the_events_of_several_runs_are_sent_once() -> None:
+    feed, watcher = Feed(), Watcher()
+    for source in ("a", "b"):
+        feed.put([start(run=source), *sites(NAMES[:1]), EventRecord(1.0, "pause", SITE)], source)
+    sent = []
+    for _ in range(3):
+        feed.refresh(must=True)
+        sent.append(len(feed.change(watcher)["events"]))
+    assert sent == [2, 0, 0]
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "http://[x"}, {"Authorization": "Bearer \udcff"}])
+def test_headers_that_are_none_are_refused(headers: dict[str, str]) -> None:
+    assert Guard("127.0.0.1" if "Origin" in headers else "0.0.0.0").refusal(
+        {**LOCAL, **headers}, ""
+    )
+
+
+def test_a_view_that_has_failed_takes_nothing_more_and_says_so(
+    view: LiveView, caplog: pytest.LogCaptureFixture
+) -> None:
+    view.put([Start(VERSION + 1, 0.0, "later")])
+    view._thread.join(20.0)
+    with pytest.raises(ValueError, match=f"version {VERSION + 1}"):
+        view.check()
+    view.put([CrawlRecord(1.0)])
+    assert not view._feed._waiting
+    assert f"version {VERSION + 1}" in caplog.text
 
 
 def test_a_crawl_that_takes_long_to_look_at_is_not_looked_at_each_time() -> None:

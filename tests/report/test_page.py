@@ -106,6 +106,28 @@ def test_the_curve_has_every_page_every_refusal_and_every_pause() -> None:
     assert crawl_curve(crawl).pauses == []
 
 
+@pytest.mark.parametrize("seconds", [60.0, 600.0, 36_000.0])
+def test_a_site_that_was_busy_for_a_minute_of_a_long_crawl_has_a_curve_of_that_minute(
+    seconds: float,
+) -> None:
+    records: list[Record] = []
+    for second in range(1, 52):
+        records += served(float(second), 2 * second)
+    crawl = crawl_of([*records, CrawlRecord(seconds, 102, 102)])
+    curve = site_curve(crawl.sites[SITE], crawl)
+    ends = [*curve.at[1:], curve.until]
+    steps = [*zip(curve.at, ends, curve.served, strict=True)]
+    pages = sum((end - at) * (rate or 0.0) for at, end, rate in steps)
+    assert pages == pytest.approx(102, rel=0.01)
+    assert not any(rate for at, _, rate in steps if at > 51.0)
+
+
+def test_what_was_given_up_is_no_page_that_was_not_lost() -> None:
+    crawl = crawl_of([*sites(["a.example"]), CrawlRecord(60.0, 6, 6, given_up=5, sites=1)])
+    (tile,) = (each for each in tiles(crawl) if each.key == "lost")
+    assert (tile.value, tile.note) == ("5", "0 downloads failed")
+
+
 def test_after_the_end_a_row_says_what_held_the_site_back_for_most_of_the_time() -> None:
     """At the end nothing is queued, for every site."""
     crawl = crawl_of(

@@ -13,10 +13,10 @@ from rich.console import Console
 
 from scrapy_adaptive.__main__ import main
 from scrapy_adaptive.adapters.setting_table import SETTINGS
+from scrapy_adaptive.report.asking import ADDRESS
 from scrapy_adaptive.report.live.server import LiveView
 from scrapy_adaptive.report.page.viewing import rows_of
 from scrapy_adaptive.report.terminal import drawn
-from scrapy_adaptive.report.why_command import ADDRESS
 from tests.report.journals import SITE, run_of, write
 from tests.report.views import crawl_of, live_view, sites
 

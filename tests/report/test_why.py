@@ -17,7 +17,7 @@ from scrapy_adaptive.report.crawl import Crawl
 from scrapy_adaptive.report.reader import read_crawl
 from scrapy_adaptive.report.reasons import REASONS, reason
 from scrapy_adaptive.report.records import EventRecord, Record, SiteRecord
-from scrapy_adaptive.report.why import UnknownSiteError, why
+from scrapy_adaptive.report.why import UnknownSiteError, find, why
 from tests.report.journals import SITE, run_of, start, write
 
 
@@ -81,6 +81,22 @@ def test_a_reason_of_a_later_version_is_shown_by_its_key() -> None:
 
 
 @pytest.mark.parametrize("name", ["Site.Example", "https://site.example/a?b", "site.example:80"])
+def test_of_a_site_that_has_just_begun_nothing_is_known_yet() -> None:
+    told = why(crawl_of(SiteRecord(1.0, SITE, fresh=True, sent=2, served=1)), SITE)
+    assert told.startswith(f"{SITE} is held back by: nothing yet.\nThe crawl has just begun")
+    assert "%" not in told
+
+
+def test_a_reason_of_a_later_version_may_have_any_key() -> None:
+    assert "'new {thing}'" in why(crawl_of(SiteRecord(1.0, SITE, by="new {thing}")), SITE)
+
+
+def test_an_address_of_ipv6_is_found_by_its_host() -> None:
+    crawl = crawl_of(SiteRecord(1.0, "::1", served=1, by="delay"))
+    for name in ("http://[::1]:8080/x?y=1", "[::1]", "http://u:p@[::1]/"):
+        assert find(crawl, name).name == "::1"
+
+
 def test_a_site_is_found_by_what_people_write(name: str) -> None:
     assert SITE in why(crawl_of(SiteRecord(1.0, SITE, served=1, by="delay")), name)
 
@@ -113,7 +129,8 @@ def test_the_command_reads_journals(tmp_path: Path, capsys: pytest.CaptureFixtur
     ("where", "complaint"),
     [
         ("no.jsonl", "No such file"),
-        ("http://127.0.0.1:1/", "no crawl answers at http://127.0.0.1:1/"),
+        ("http://127.0.0.1:1/", "no crawl answers at http://127.0.0.1:1:"),
+        ("http://127.0.0.1:77a99/", "no crawl answers at http://127.0.0.1:77a99:"),
         (__file__, "is no journal of a crawl"),
     ],
 )
@@ -168,9 +185,9 @@ def test_an_address_that_is_no_crawls_is_told_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for status, body, complaint in (
-        (403, "no", "answers 403"),
+        (403, "no", "refuses: no"),
         (200, "{}", "not the state of a crawl"),
-        (200, "<html>", "Expecting value"),
+        (200, "<html>", "no crawl answers"),
     ):
         with served(status, body) as (address, _), pytest.raises(SystemExit):
             main(["why", SITE, address])

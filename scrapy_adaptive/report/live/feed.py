@@ -104,7 +104,7 @@ class Feed:
         """What this watcher has not got yet; from here on it has."""
         rows = [row for row in self.rows if watcher.rows.get(row[0]) != row]
         events = self.crawl.events
-        new = takewhile(lambda event: event is not watcher.event, reversed(events))
+        new = takewhile(lambda event: event != watcher.event, reversed(events))
         view = replace(
             self.blank(),
             sites=rows,

@@ -38,6 +38,7 @@ def serve(paths: Sequence[Path], address: str, port: int, tell: Callable[[str], 
             while not journals.have_ended:
                 time.sleep(INTERVAL)
                 _feed(view, journals)
+                view.check()
         except KeyboardInterrupt:
             pass
         finally:

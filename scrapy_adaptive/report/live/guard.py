@@ -60,7 +60,7 @@ class Guard:
         if not self.token and not is_loopback(_name(host)):
             return "Host: only names of this machine's loopback are answered"
         origin = headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and _place(origin).lower() != host.lower():
             return "Origin: pages of other origins are not answered"
         if _is_cross_origin(headers):
             return "Sec-Fetch-Site: pages of other origins are not answered"
@@ -86,5 +86,13 @@ def _name(host: str) -> str:
         return ""
 
 
+def _place(origin: str) -> str:
+    """The host and port of an origin."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return ""
+
+
 def _equal(given: str, token: str) -> bool:
-    return secrets.compare_digest(given.encode(), token.encode())
+    return secrets.compare_digest(given.encode(errors="surrogateescape"), token.encode())

@@ -8,6 +8,7 @@ Laws
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -19,11 +20,13 @@ from .guard import Guard
 from .handlers import Handlers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from aiohttp import web
 
     from scrapy_adaptive.report.records import Record
+
+logger = logging.getLogger("scrapy_adaptive")
 
 MISSING = "the live view needs more packages: pip install scrapy-adaptive[watch]"
 
@@ -33,7 +36,7 @@ INTERVAL = 1.0
 POLL = 0.05
 """Seconds within which the end of the crawl is noticed."""
 
-PATIENCE = 5.0
+PATIENCE = 15.0
 """Seconds that starting or stopping may take."""
 
 
@@ -79,9 +82,10 @@ class LiveView:
 
     # In the crawl's thread
 
-    def put(self, records: Sequence[Record | None], source: str = "") -> None:
-        """Some records more, of one journal where there are several."""
-        self._feed.put(records, source)
+    def put(self, records: Iterable[Record | None], source: str = "") -> None:
+        """Some records more, of one journal where there are several; none where it has failed."""
+        if self._error is None:
+            self._feed.put(records, source)
 
     def start(self) -> None:
         """Serve from here on.
@@ -90,9 +94,19 @@ class LiveView:
             OSError: the address cannot be bound.
         """
         self._thread.start()
-        self._started.wait(PATIENCE)
+        if not self._started.wait(PATIENCE):
+            raise OSError(f"it has not begun to serve within {PATIENCE:g} s")
         if self._error is not None:
             raise OSError(str(self._error)) from self._error
+
+    def check(self) -> None:
+        """Nothing, while it serves.
+
+        Raises:
+            ValueError: it has failed.
+        """
+        if self._error is not None:
+            raise ValueError(f"the live view has ended: {self._error}") from self._error
 
     def stop(self) -> None:
         """Send what is left, and end."""
@@ -107,6 +121,8 @@ class LiveView:
             asyncio.run(self._serve())
         except Exception as error:
             self._error = error
+            if self._started.is_set():
+                logger.error("the live view has ended: %s", error)
         finally:
             self._started.set()
 

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.report import events
-from scrapy_adaptive.report.crawl import Point, steps
+from scrapy_adaptive.report.crawl import FULL, Point, steps
 
 from .view import Curve
 
@@ -33,17 +32,11 @@ FEWEST, MOST = 240, 2_400
 
 STEP_PAGES = 8
 
-FULL = 10.0
-"""Seconds within which a site that is crawled has its first record."""
-
 MOST_TICKS = 600
 """Instants at which a curve shows refusals."""
 
 ASKED = {"site": "the site asked for it"}
 """Who asked for a pause, in words."""
-
-BEGIN = (events.PAUSE, events.PARKED)
-"""Events that begin a pause of a site."""
 
 
 def choices(crawl: Crawl) -> list[str]:
@@ -67,31 +60,22 @@ def curves_of(crawl: Crawl, names: Sequence[str]) -> dict[str, Curve]:
 
 def site_curve(site: Site, crawl: Crawl, most: int = MOST) -> Curve:
     """The curve of one site, of so many steps at most."""
-    pauses = pauses_of(site.events, site.until or crawl.seconds, BEGIN, events.RECOVERY)
-    return _curve(_from_nothing(site.points), crawl.seconds, pauses, most)
+    now = crawl.seconds
+    open_until = max(now, site.until)
+    pauses = [
+        (each.begin.at, min(open_until, site.ends_at(each, now)), asked(each.begin))
+        for each in site.pauses
+    ]
+    return _curve(_from_nothing(site), crawl, pauses, most)
 
 
 def crawl_curve(crawl: Crawl, most: int = MOST) -> Curve:
     """The curve of the whole crawl; its pauses are those of all sites at once."""
-    pauses = pauses_of(crawl.events, crawl.seconds, (events.STOPPED,), events.RESUMED)
-    return _curve(crawl.points, crawl.seconds, pauses, most)
-
-
-def pauses_of(
-    happened: Sequence[EventRecord], until: float, begin: Sequence[str], end: str
-) -> list[tuple[float, float, str]]:
-    """From when to when, and who asked; one that has not ended lasts until that instant."""
-    pauses: list[tuple[float, float, str]] = []
-    open_at, by = -1.0, ""
-    for event in happened:
-        if event.event in begin:
-            open_at, by = event.at, asked(event)
-        elif event.event == end and open_at >= 0.0:
-            pauses.append((open_at, event.at, by))
-            open_at = -1.0
-    if open_at >= 0.0:
-        pauses.append((open_at, max(open_at, until), by))
-    return pauses
+    pauses = [
+        (each.begin.at, min(crawl.seconds, each.ended_at), asked(each.begin))
+        for each in crawl.pauses
+    ]
+    return _curve(crawl.points, crawl, pauses, most)
 
 
 def asked(event: EventRecord) -> str:
@@ -101,10 +85,13 @@ def asked(event: EventRecord) -> str:
 
 
 def _curve(
-    points: Sequence[Point], until: float, pauses: list[tuple[float, float, str]], most: int
+    points: Sequence[Point], crawl: Crawl, pauses: list[tuple[float, float, str]], most: int
 ) -> Curve:
+    until = crawl.seconds
     seconds = until - points[0].at if points else 0.0
     least = _step_seconds(points, seconds, most)
+    if points and points[-1].at < until - (0.0 if crawl.has_ended else 2.0 * FULL):  # it is done
+        points = [*points, points[-1]._replace(at=until)]
     rates = {point.at: point.rate for point in points}
     found = list(steps(points, least))
     return Curve(
@@ -120,8 +107,9 @@ def _curve(
 def _step_seconds(points: Sequence[Point], seconds: float, most: int) -> float:
     """Least length of a step."""
     served = points[-1].served if points else 0
-    wanted = STEP_PAGES * seconds / served if served else 0.0
-    return max(seconds / most, min(wanted, seconds / 20.0))
+    took = points[-1].at - points[0].at if points else 0.0
+    wanted = STEP_PAGES * took / served if served else 0.0
+    return max(seconds / most, min(wanted, took / 20.0))
 
 
 def _refusals(
@@ -145,10 +133,9 @@ def _refusals(
     return ticks
 
 
-def _from_nothing(points: Sequence[Point]) -> list[Point]:
-    """The points, from when nothing of the site was fetched."""
-    first = points[0] if points else Point(0.0)
-    return [Point(max(0.0, first.at - FULL)), *points]
+def _from_nothing(site: Site) -> list[Point]:
+    """Its points, from when nothing of the site was fetched."""
+    return [Point(site.began_at), *site.points]
 
 
 def _bounded(rate: float) -> float | None:

@@ -47,7 +47,7 @@ def tiles(crawl: Crawl) -> list[Tile]:
     """The totals."""
     totals = crawl.totals
     paused = sum(site.paused for site in crawl.sites.values())
-    pauses = sum(site.pause_count for site in crawl.sites.values())
+    pauses = sum(len(site.pauses) for site in crawl.sites.values())
     answered = totals.served + totals.refused
     share = totals.refused / answered if answered else 0.0
     return [
@@ -55,7 +55,7 @@ def tiles(crawl: Crawl) -> list[Tile]:
             "pages",
             "pages",
             f"{totals.served:,}",
-            f"{pages_rate(_mean(crawl))} on average",
+            f"{pages_rate(crawl.mean_rate)} on average",
             "Requests that the sites served",
         ),
         Tile(
@@ -76,7 +76,9 @@ def tiles(crawl: Crawl) -> list[Tile]:
             "lost",
             "given up",
             f"{totals.given_up:,}",
-            f"{totals.failed:,} downloads failed" if totals.failed else "no page lost",
+            f"{totals.failed:,} downloads failed"
+            if totals.failed or totals.given_up
+            else "no page lost",
             "Requests that were not sent again; failed downloads are left to RetryMiddleware",
         ),
         Tile(
@@ -121,7 +123,7 @@ def _one(site: Site, crawl: Crawl) -> str:
 def _many(crawl: Crawl) -> str:
     limits = sum(site.limit > 0.0 for site in crawl.sites.values())
     said = f"{crawl.totals.served:,} pages of {crawl.totals.sites:,} sites"
-    said += f" at {pages_rate(_mean(crawl))}"
+    said += f" at {pages_rate(crawl.mean_rate)}"
     return f"{said}; {limits:,} {'site has' if limits == 1 else 'sites have'} shown a limit"
 
 
@@ -130,10 +132,6 @@ def _lost(crawl: Crawl) -> str:
     if given_up:
         return f"{given_up:,} {'request' if given_up == 1 else 'requests'} given up"
     return "nothing lost"
-
-
-def _mean(crawl: Crawl) -> float:
-    return crawl.totals.served / crawl.seconds if crawl.seconds else 0.0
 
 
 def _states(crawl: Crawl) -> str:

@@ -24,7 +24,11 @@ class Page {
 
   // A whole view, or what of it has changed.
   merge(change) {
-    if (change.fresh) this.events = [];
+    if (change.fresh) {
+      this.events = [];
+      this.curves.clear();
+      this.table.rows.clear();
+    }
     if (change.headline !== undefined) put(find("headline"), change.headline);
     if (change.about !== undefined) put(find("about"), change.about);
     if (change.tiles) this.drawTiles(change.tiles);

@@ -7,16 +7,16 @@ Laws
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.report import events, units
-from scrapy_adaptive.report.reasons import Unit, Whose, reason
+from scrapy_adaptive.report.reasons import NOT_YET, Unit, Whose, reason
 
 from .curves import asked
 
 if TYPE_CHECKING:
     from scrapy_adaptive.report.crawl import Crawl, Site
-    from scrapy_adaptive.report.records import EventRecord
 
     from .view import Row
 
@@ -74,7 +74,7 @@ def held_by(site: Site, crawl: Crawl) -> str:
     """What holds it back, with the number where it is known."""
     key = site.held_by(crawl.seconds)
     if not key:
-        return "nothing yet"
+        return NOT_YET.title
     found, value = reason(key), site.values.get(key, 0.0)
     if found.unit is Unit.NONE or not value:
         return found.title
@@ -97,22 +97,12 @@ def clock(seconds: float) -> str:
 
 def _last_pause(site: Site, crawl: Crawl) -> list[Any] | None:
     """When it began, for how many seconds (None: it goes on), and who asked for it."""
-    begin = site.last_pause
-    if begin is None:
+    pauses = site.pauses
+    if not pauses:
         return None
-    return [round(begin.at, 1), _length(begin, site, crawl), asked(begin)]
-
-
-def _length(begin: EventRecord, site: Site, crawl: Crawl) -> float | None:
-    ends = (
-        event.at for event in site.events if event.event == events.RECOVERY and event.at >= begin.at
-    )
-    end = next(ends, None)
-    if end is not None:
-        return round(end - begin.at, 2)
-    if site.until > crawl.seconds or site.state in ("paused", "testing"):
-        return None
-    return round(begin.seconds, 2)
+    begin, end = pauses[-1].begin, site.ends_at(pauses[-1], crawl.seconds)
+    length = None if math.isinf(end) else round(end - begin.at, 2)
+    return [round(begin.at, 1), length, asked(begin)]
 
 
 def _short(value: float) -> float:

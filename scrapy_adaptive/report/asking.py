@@ -1,0 +1,50 @@
+"""Asks a crawl that runs: what its live view answers.
+
+Laws
+----
+* Its own address is asked, no proxy: the token in it is told to nobody else.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from .page.cells import printable
+
+ADDRESS = "http://127.0.0.1:6600/"
+"""Where a crawl with ADAPTIVE_WATCH is, if nothing else was set."""
+
+PATIENCE = 10.0
+"""Seconds that an answer may take."""
+
+
+def is_address(where: str) -> bool:
+    """Whether this is the address of a live view, not the path of a journal."""
+    return where.startswith(("http://", "https://"))
+
+
+def asked(where: str, name: str) -> Any:
+    """The JSON of that name under a live view's address, as the crawl has printed it.
+
+    Raises:
+        ValueError: nobody answers, or something else than a live view does.
+    """
+    parts = urlsplit(where)
+    address = urlunsplit((parts.scheme, parts.netloc, f"/{name}", parts.query, ""))
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(address, timeout=PATIENCE) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        said = printable(error.read(200).decode(errors="replace").strip())
+        raise ValueError(f"{parts.netloc} refuses: {said}") from None
+    except (OSError, ValueError, http.client.HTTPException):
+        raise ValueError(
+            f"no crawl answers at {parts.scheme}://{parts.netloc}: it has ended, or runs without "
+            "ADAPTIVE_WATCH; a journal is named by its path"
+        ) from None
