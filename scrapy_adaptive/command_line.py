@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     Commands: TypeAlias = "argparse._SubParsersAction[OneLineParser]"
     """Where each command adds its parser."""
 
+INTERRUPTED = 130
+"""Exit status after Ctrl-C: 128 and the number of SIGINT."""
+
 CLOSED_PIPE = 141
 """Exit status of a command whose reader has gone: 128 and the number of SIGPIPE."""
 
@@ -61,6 +64,8 @@ def run_command(
         told = given.run(given)
     except (ValueError, OSError, HTTPException) as error:
         given.parser.error(str(error))
+    except KeyboardInterrupt:
+        return INTERRUPTED
     return print_text(told) if told else 0
 
 

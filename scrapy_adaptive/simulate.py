@@ -17,14 +17,22 @@ from typing import TYPE_CHECKING
 from scrapy.settings import Settings
 
 from scrapy_adaptive.adapters.extension import make_governor
-from scrapy_adaptive.adapters.settings import read_settings
+from scrapy_adaptive.adapters.settings import read_settings, unknown_names
+from scrapy_adaptive.core.headers.parse import Hints
+from scrapy_adaptive.core.types import Outcome
 from scrapy_adaptive.simulation.crawl import Crawl
 from scrapy_adaptive.simulation.drawing import check_drawing, draw
 from scrapy_adaptive.simulation.machine import BusyMachine
 from scrapy_adaptive.simulation.network import NETWORKS, network
 from scrapy_adaptive.simulation.pages import pages
 from scrapy_adaptive.simulation.readings import read
-from scrapy_adaptive.simulation.servers.base import ACCEPTED, REFUSED, Page, Reply, Server
+from scrapy_adaptive.simulation.servers.base import (
+    ACCEPTED,
+    REFUSED,
+    Page,
+    Reply,
+    Server,
+)
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor
@@ -35,6 +43,8 @@ __all__ = [
     "ACCEPTED",
     "REFUSED",
     "BusyMachine",
+    "Hints",
+    "Outcome",
     "Page",
     "Reply",
     "Server",
@@ -48,6 +58,30 @@ SCRAPYS = (
     "DOWNLOAD_DELAY",
 )
 """Settings of Scrapy's own that matter in a simulation of one site."""
+
+OURS = tuple(
+    f"ADAPTIVE_{name}"
+    for name in (
+        "AGENTS",
+        "BACKOFF_RATIO",
+        "BURST",
+        "CEILING",
+        "GLOBAL_COOLDOWN",
+        "GLOBAL_RATE",
+        "GLOBAL_TRIP_SLOTS",
+        "GLOBAL_WINDOW",
+        "IDENTITY",
+        "MAX_DELAY",
+        "MAX_METERS",
+        "MAX_PAUSE",
+        "MAX_REFUSALS",
+        "MAX_SLOTS",
+        "RULES",
+        "START_DELAY",
+        "TARGET_CONCURRENCY",
+    )
+)
+"""Settings of this package that do; the others are about what surrounds a real crawl."""
 
 ONE_KIND: Mapping[str, float] = {"page": 1.0}
 
@@ -76,7 +110,7 @@ class Simulated:
 
     @property
     def longest_pause(self) -> float:
-        """Seconds of the longest time in which no page was served."""
+        """Seconds of the longest time in which nothing was sent, once something was."""
         return self.readings.longest_pause
 
     def draw(self, path: Path | str, *, title: str = "site", note: str = "") -> None:
@@ -113,7 +147,7 @@ def simulate(
         seed: of all other chance.
 
     Raises:
-        ValueError: a setting, a length or a network that is not allowed.
+        ValueError: a setting, a length, a network or a reply of the site that is not allowed.
     """
     if not 0.0 < seconds < float("inf"):
         raise ValueError(f"seconds = {seconds}: allowed is a number, more than 0")
@@ -134,8 +168,10 @@ def governor_of(given: Mapping[str, object], chance: Callable[[], float]) -> Gov
     """
     settings = Settings()
     for name, value in given.items():
-        if not name.startswith("ADAPTIVE_") and name not in SCRAPYS:
-            allowed = ", ".join(("ADAPTIVE_…", *SCRAPYS))
-            raise ValueError(f"{name} changes nothing in a simulation; allowed is {allowed}")
         settings.set(name, value, priority="cmdline")
+    unknown_names(settings)
+    for name in given:
+        if name not in (*OURS, *SCRAPYS):
+            allowed = ", ".join((*OURS, *SCRAPYS))
+            raise ValueError(f"{name} changes nothing in a simulation; allowed is {allowed}")
     return make_governor(read_settings(settings), chance)

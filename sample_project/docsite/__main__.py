@@ -83,12 +83,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LoadRulesError as error:
         parser.error(str(error))
 
-    def say_ready(number: int) -> None:
-        print(f"docsite: {len(pages)} pages at http://127.0.0.1:{number}/", flush=True)
-
     pages = manifest.files(arguments.pages)
     try:
-        with arguments.log.open("w", encoding="utf-8", buffering=1) as log:
+        with arguments.log.open("a", encoding="utf-8", buffering=1) as log:
+
+            def begin(number: int) -> None:
+                log.truncate(0)  # not before: the port may be taken, by a site that writes there
+                print(f"docsite: {len(pages)} pages at http://127.0.0.1:{number}/", flush=True)
+
             site = Site(
                 pages,
                 control,
@@ -98,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 api=_api(arguments.api),
             )
             with contextlib.suppress(KeyboardInterrupt):
-                asyncio.run(serve(site, arguments.port, say_ready))
+                asyncio.run(serve(site, arguments.port, begin))
     except OSError as error:
         print(f"docsite: {error}", file=sys.stderr)
         return 1

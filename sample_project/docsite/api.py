@@ -109,6 +109,7 @@ class ApiThrottle:
         block = self._blocks.get((user, uri))
         if block is None or now >= block.until:
             block = Block(now + throttle.seconds, throttle.most_calls, 0)
+            self._blocks.pop((user, uri), None)  # the oldest block goes first
         if block.calls >= max(block.most, throttle.most_calls):
             return block.until - now
         self._blocks[user, uri] = block._replace(calls=block.calls + 1)

@@ -78,6 +78,9 @@ class Site:
             if "Retry-After" in response.headers:
                 retry_after = float(response.headers["Retry-After"])
             return response
+        except Exception:
+            status = 500
+            raise
         finally:
             agent = request.headers.get("User-Agent", "")
             hit = Hit(start, clock(), status, request.path, request.host, agent, retry_after)

@@ -107,13 +107,19 @@ def render_ahead(
     `arguments` are that command's options, `timeout` seconds the most it may take.
     Raises RenderError with the command's own words.
     """
-    command = [sys.executable, "-m", "docsite.render", str(folder), *arguments]
+    command = [sys.executable, "-m", "docsite.render", str(folder.resolve()), *arguments]
     home = str(Path(__file__).resolve().parents[1])
     paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+            command,
+            cwd=home,  # the folder of who called may have a calendar.py of its own
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         raise RenderError(f"rendering took longer than {timeout:g} s") from None

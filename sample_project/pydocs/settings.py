@@ -29,4 +29,7 @@ FEEDS = {
     RUN / "%(name)s.jsonl": {"format": "jsonlines", "encoding": "utf8", "overwrite": True},
 }
 
+# The site is on this machine: no proxy of the environment leads there.
+HTTPPROXY_ENABLED = False
+
 TELNETCONSOLE_ENABLED = False

@@ -44,7 +44,11 @@ EVENTS: dict[str, Event] = {
         Event(PAUSE, "paused", "The site refused, and nothing is sent to it for a while."),
         Event(LONGER, "paused for longer", "The test request after a pause was refused too."),
         Event(PARKED, "parked", "The site asked for a longer wait than ADAPTIVE_MAX_PAUSE."),
-        Event(RECOVERY, "recovered", "The pause is over: its test request was served, or failed alone."),
+        Event(
+            RECOVERY,
+            "recovered",
+            "Its test request was served, or failed alone.",
+        ),
         Event(LIMIT, "limit found", "A faster rate was refused, this one is served."),
         Event(BROKEN, "broken page", "The page is refused whatever the pace."),
         Event(GIVEN_UP, "given up", "Requests that will not be sent again by scrapy-adaptive."),

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.types import Answer, Hold, Outcome, Permit, Wanted
 
-from .servers.base import Page
+from .servers.base import Page, Reply
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor
 
-    from .servers.base import Reply, Server
+    from .servers.base import Server
 
 HOST = "site"
 """The slot of every simulated page, unless its class has one of its own under it."""
@@ -47,6 +47,8 @@ class Timeline:
 
     accepted: list[float] = field(default_factory=list)
     refused: list[float] = field(default_factory=list)
+    failed: list[float] = field(default_factory=list)
+    """Neither: an error of the server, or no answer at all."""
     banned: list[float] = field(default_factory=list)
     """Hits while banned; they are among the refused too."""
     latencies: list[float] = field(default_factory=list)
@@ -239,13 +241,16 @@ class Crawl:
 
     def _on_arrival(self, permit: Permit, page: Page) -> None:
         reply = self._server.on_arrival(self.now, page)
+        _check(reply, self._server)
         timeline = self.timeline
         if reply.outcome is Outcome.ACCEPTED:
             timeline.accepted.append(self.now)
-        else:
+        elif reply.outcome is Outcome.REFUSED:
             timeline.refused.append(self.now)
             if reply.banned:
                 timeline.banned.append(self.now)
+        else:
+            timeline.failed.append(self.now)
         back_at = self._awake(self.now + reply.service + self._delay())
         self._at(back_at, self._on_answer, permit, page, reply)
 
@@ -271,3 +276,16 @@ class Crawl:
             self._frontier.give_back(page)
         elif self._frontier.retry(page):
             self.timeline.lost.append(page.number)
+
+
+def _check(reply: object, server: Server) -> None:
+    """Nothing, where a server's reply is one.
+
+    Raises:
+        ValueError: it is none.
+    """
+    allowed = "a Reply with an Outcome, and with seconds of service from 0 up"
+    is_reply = isinstance(reply, Reply) and isinstance(reply.outcome, Outcome)
+    if not (is_reply and isinstance(reply, Reply) and 0.0 <= reply.service < math.inf):
+        name = type(server).__name__
+        raise ValueError(f"{name}.on_arrival has returned {reply!r}: allowed is {allowed}")

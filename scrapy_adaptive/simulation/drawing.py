@@ -116,7 +116,7 @@ def _tiles(readings: Readings, mean: float, limit: str, refused: str) -> list[Ti
         Tile("limit", "of the limit", limit.removesuffix(" of the limit"), "", "Goodput"),
         Tile("refused", "refused", hits, f"{refused} of all hits", "Hits that were refused"),
         Tile("reached", "90 % of the limit", begin, "after the start", "How quick it was found"),
-        Tile("pause", "longest pause", pause, "", "Longest time without a page"),
+        Tile("pause", "longest pause", pause, "", "Longest time without a hit"),
         Tile("lost", "given up", f"{lost:,}", "", "Broken pages that were given up"),
     ]
 

@@ -148,7 +148,7 @@ def _furnish(axes: Axes, title: str, note: str) -> None:
 
 def _bin_seconds(limits: list[float], until: float) -> float:
     """A round width: at most `MOST_BINS` bins, of `BIN_PAGES` or more at the usual limit."""
-    finite = sorted(limit for limit in limits if limit < math.inf)
+    finite = sorted(limit for limit in limits if 0.0 < limit < math.inf)
     typical = finite[len(finite) // 2] if finite else math.inf
     least = max(until / MOST_BINS, min(BIN_PAGES / typical, until / 10.0))
     return next((width for width in BIN_SECONDS if width >= least), BIN_SECONDS[-1])
@@ -156,7 +156,8 @@ def _bin_seconds(limits: list[float], until: float) -> float:
 
 def rates(instants: list[float], width: float, until: float) -> list[float]:
     """How many a second, in steps of that width; the last may be shorter."""
-    edges = [index * width for index in range(math.ceil(until / width))] + [until]
+    starts = (index * width for index in range(math.ceil(until / width)))
+    edges = [*(start for start in starts if start < until), until]
     return [
         (bisect_left(instants, end) - bisect_left(instants, begin)) / (end - begin)
         for begin, end in pairwise(edges)

@@ -39,13 +39,14 @@ class Part:
 
     accepted_count: int
     refused_count: int
+    failed_count: int
     goodput_ratio: float | None
     """Accepted pages as a share of the oracle's; None where there was no limit."""
 
     @property
     def refused_ratio(self) -> float:
         """Refused hits as a share of all."""
-        hits = self.accepted_count + self.refused_count
+        hits = self.accepted_count + self.refused_count + self.failed_count
         return self.refused_count / hits if hits else 0.0
 
 
@@ -89,6 +90,7 @@ def part(timeline: Timeline, server: Server, since: float, until: float) -> Part
     return Part(
         accepted_count=_count(timeline.accepted, since, until),
         refused_count=_count(timeline.refused, since, until),
+        failed_count=_count(timeline.failed, since, until),
         goodput_ratio=_goodput(timeline.accepted, server, since, until),
     )
 
@@ -101,17 +103,18 @@ def reached_at(timeline: Timeline, server: Server, until: float) -> float | None
     """
     for start in timeline.accepted:
         limit = server.capacity(start)
+        if limit <= 0.0:
+            continue
         end = start + max(WINDOW, WINDOW_PAGES / limit)
-        if end > until:
-            return None
-        if _count(timeline.accepted, start, end) >= NEAR * allowed(server.capacity, start, end):
+        wanted = NEAR * allowed(server.capacity, start, end) if end <= until else math.inf
+        if _count(timeline.accepted, start, end) >= wanted:
             return start
     return None
 
 
 def longest_pause(timeline: Timeline, until: float) -> float:
     """The longest time without a hit, once there was one."""
-    hits = sorted([*timeline.accepted, *timeline.refused])
+    hits = sorted([*timeline.accepted, *timeline.refused, *timeline.failed])
     return max((later - hit for hit, later in pairwise([*hits, until])), default=0.0)
 
 

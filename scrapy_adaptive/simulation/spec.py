@@ -16,7 +16,7 @@ from typing import NoReturn, cast
 
 from .pages import pages
 from .servers.base import Page, Server
-from .servers.catalogue import MODELS, MOST, Model, Number, Order
+from .servers.catalogue import LEAST, MODELS, MOST, Model, Number, Order
 from .servers.faults import DeadPagesServer, NoisyServer
 from .servers.limiter import Limiter
 from .servers.rates import Rate, constant, stepped, vanishing, waving
@@ -98,6 +98,8 @@ class _Reader:
         self._model = self._named(name)
         self._numbers = self._read_numbers(head, numbers.split("/") if colon else [])
         self._changes = _Changes()
+        self._steps = 1.0
+        """The factor of all steps together."""
         for modifier in modifiers:
             self._read_modifier(modifier)
         if len(self._changes.flags) > 1:
@@ -166,9 +168,10 @@ class _Reader:
             self._refuse(modifier, f"a model with a limit, and {self._model.name} has none")
         if name == "step":
             factor, at = self._pair(modifier, value, "@")
-            if not 0 < factor <= MOST:
-                allowed = f"step=FACTOR@SECONDS with FACTOR more than 0, {MOST:g} at most"
-                self._refuse(modifier, allowed)
+            self._steps *= factor
+            if not (LEAST <= factor <= MOST and LEAST <= self._steps <= MOST):
+                allowed = f"step=FACTOR@SECONDS with FACTOR, and all steps together, from {LEAST:g}"
+                self._refuse(modifier, f"{allowed} to {MOST:g}")
             self._changes.rates.append(lambda rate: stepped(rate, factor, at))
         elif name == "sine":
             share = self._share(modifier, value)

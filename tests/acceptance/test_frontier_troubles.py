@@ -174,7 +174,7 @@ def test_a_swap_changes_the_order_and_loses_and_repeats_nothing(
     site = Site(PAGES, HOSTS)
     server = origin(site.answer, addresses=site.addresses)
     address = f"sqlite:///{tmp_path}/crawl.db"
-    given = {**settings(address, tmp_path), "ADAPTIVE_FRONTIER_LEASE": 1.5}
+    given = {**settings(address, tmp_path), "ADAPTIVE_FRONTIER_LEASE": 6.0}
     arguments = {"pages": PAGES, "hosts": HOSTS, "port": server.port}
     running = crawl.start(SurvivingSpider, given, arguments=arguments)
     for share in (60, 150, 250):

@@ -80,7 +80,6 @@ def test_a_reason_of_a_later_version_is_shown_by_its_key() -> None:
     assert reason("moon").more == ""
 
 
-@pytest.mark.parametrize("name", ["Site.Example", "https://site.example/a?b", "site.example:80"])
 def test_of_a_site_that_has_just_begun_nothing_is_known_yet() -> None:
     told = why(crawl_of(SiteRecord(1.0, SITE, fresh=True, sent=2, served=1)), SITE)
     assert told.startswith(f"{SITE} is held back by: nothing yet.\nThe crawl has just begun")
@@ -97,6 +96,7 @@ def test_an_address_of_ipv6_is_found_by_its_host() -> None:
         assert find(crawl, name).name == "::1"
 
 
+@pytest.mark.parametrize("name", ["Site.Example", "https://site.example/a?b", "site.example:80"])
 def test_a_site_is_found_by_what_people_write(name: str) -> None:
     assert SITE in why(crawl_of(SiteRecord(1.0, SITE, served=1, by="delay")), name)
 

@@ -52,6 +52,20 @@ def test_the_site_says_its_address_serves_and_stops_quietly(
     assert [hit.path for hit in read_hits(log)] == ["/"]
 
 
+def test_a_port_that_is_taken_costs_the_site_that_has_it_no_line_of_its_log(
+    pages: Path, tmp_path: Path
+) -> None:
+    log = tmp_path / "hits.jsonl"
+    with started("--port=0", f"--pages={pages}", f"--log={log}") as (_, line):
+        url = line.split()[-1]
+        with urllib.request.urlopen(url) as response:
+            assert response.status == 200
+        port = url.rstrip("/").rpartition(":")[2]
+        with started(f"--port={port}", f"--pages={pages}", f"--log={log}") as (second, _):
+            assert second.wait(timeout=10) == 1
+        assert [hit.path for hit in read_hits(log)] == ["/"]
+
+
 @pytest.mark.parametrize(
     ("option", "words"),
     [

@@ -139,3 +139,13 @@ def test_the_counts_of_the_api_are_bounded(tmp_path: Path) -> None:
     assert api.count_count == MOST
     assert api.on_call(1.5, 0.0, f"user {MOST}", "/api/entity/8") == pytest.approx(BLOCK - 0.5)
     assert api.on_call(1.5, 0.0, f"user {MOST}", "/api/other") is None
+
+
+def test_a_block_that_begins_anew_is_forgotten_last(tmp_path: Path) -> None:
+    api = ApiThrottle(tmp_path / "api.db")
+    throttle(tmp_path / "api.db", 1)
+    for number in range(MOST):
+        assert api.on_call(0.0, 0.0, f"user {number}", "/api/entity/7") is None
+    for user in ("user 0", "a new user"):
+        assert api.on_call(BLOCK + 1.0, 0.0, user, "/api/entity/7") is None
+    assert api.on_call(BLOCK + 2.0, 0.0, "user 0", "/api/entity/7") is not None

@@ -79,6 +79,19 @@ def test_pages_are_served_and_unknown_paths_are_not_found(pages: Path) -> None:
     asyncio.run(visit())
 
 
+def test_a_page_that_cannot_be_read_is_an_error_in_the_log_too(pages: Path) -> None:
+    """Rendered anew while the site serves."""
+
+    async def visit() -> None:
+        site = build(pages, None)
+        async with visiting(site) as visitor:
+            (pages / "alpha.html").unlink()
+            assert await visitor.statuses("/alpha.html") == [500]
+        assert [hit.status for hit in hits(site)] == [500]
+
+    asyncio.run(visit())
+
+
 def test_no_path_leads_out_of_the_folder(pages: Path) -> None:
     """Neither dots nor their encodings, nor the manifest inside it."""
     (pages.parent / "secret.html").write_text("secret")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from scrapy_adaptive.simulate import ACCEPTED, Page, Reply, simulate
+from scrapy_adaptive.simulate import ACCEPTED, REFUSED, Hints, Outcome, Page, Reply, simulate
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/simulated_site.py"
 
@@ -46,6 +47,71 @@ def test_a_site_without_a_limit_has_no_share_of_it_and_a_user_may_set_the_pace()
     assert 110 <= crawl.readings.whole.accepted_count <= 120
 
 
+class Answering:
+    """A site that answers each request with what it was given."""
+
+    def __init__(self, reply: object) -> None:
+        self._reply = reply
+
+    def on_arrival(self, now: float, page: Page) -> Any:
+        """Whatever that is."""
+        return self._reply
+
+    def capacity(self, now: float) -> float:
+        """Ten a second."""
+        return 10.0
+
+
+class Closed:
+    """A site that serves ten a second in every fourth half minute, and refuses all else."""
+
+    def on_arrival(self, now: float, page: Page) -> Reply:
+        """Serve, where it is open."""
+        return ACCEPTED if self.capacity(now) else REFUSED
+
+    def capacity(self, now: float) -> float:
+        """Nothing most of the time."""
+        return 10.0 if now % 120.0 < 30.0 else 0.0
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        None,
+        True,
+        Outcome.ACCEPTED,
+        Reply("accepted"),  # type: ignore[arg-type]
+        Reply(Outcome.ACCEPTED, service=-1.0),
+        Reply(Outcome.ACCEPTED, service=float("nan")),
+    ],
+)
+def test_a_reply_that_is_none_is_named_with_the_class_that_gave_it(reply: object) -> None:
+    with pytest.raises(ValueError, match=r"Answering\.on_arrival has returned"):
+        simulate(Answering(reply), 60.0)
+
+
+def test_what_is_never_answered_is_no_refusal() -> None:
+    crawl = simulate(Answering(Reply(Outcome.FAILED, service=3.0, silent=True)), 60.0)
+    assert crawl.refused == 0.0
+    assert crawl.readings.whole.failed_count > 0
+
+
+def test_a_site_may_be_closed_for_most_of_the_time(tmp_path: Path) -> None:
+    """And a crawl that ends where a step of the drawing does can be drawn."""
+    pytest.importorskip("matplotlib")
+    crawl = simulate(Closed(), 38 * 60.0)
+    assert crawl.goodput
+    for name in ("crawl.png", "crawl.html"):
+        crawl.draw(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 10_000
+
+
+def test_headers_of_a_model_can_be_told() -> None:
+    """As the how-to has it."""
+    told = Reply(Outcome.REFUSED, hints=Hints(retry_after=600.0))
+    assert simulate(Answering(told), 300.0).readings.whole.refused_count == 1
+
+
 def test_the_same_seed_is_the_same_crawl() -> None:
     """Another seed is another one."""
     crawls = [simulate(Steady(), 60.0, round_trip="jittered", seed=seed) for seed in (1, 1, 2)]
@@ -58,6 +124,7 @@ def test_the_same_seed_is_the_same_crawl() -> None:
     [
         ("seconds", {"seconds": 0.0}, "seconds = 0.0"),
         ("a setting that changes nothing", {"settings": {"RETRY_TIMES": 3}}, "RETRY_TIMES"),
+        ("one of ours", {"settings": {"ADAPTIVE_RULES_URL": "sqlite:///x"}}, "ADAPTIVE_RULES_URL"),
         ("a network", {"round_trip": "slow"}, "constant, jittered, heavy-tailed"),
     ],
 )

@@ -32,6 +32,13 @@ def test_the_limit_is_reached_where_a_window_of_five_seconds_is_full() -> None:
     assert reached_at(timeline, server_of("bucket:100/1"), 60.0) is None
 
 
+def test_a_limit_that_was_slow_at_first_is_reached_later() -> None:
+    """A page a hundred seconds for a minute, and then five a second."""
+    timeline = Timeline(accepted=[1.0, *paced(5.0, 500.0, start=60.0)])
+    server = server_of("bucket:0.01/1,step=500@60")
+    assert reached_at(timeline, server, 600.0) == pytest.approx(60.0, abs=0.5)
+
+
 def test_the_longest_pause_reaches_to_the_end() -> None:
     timeline = Timeline(accepted=[5.0, 6.0, 10.0], refused=[8.0])
     assert longest_pause(timeline, 11.0) == 2.0

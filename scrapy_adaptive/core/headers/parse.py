@@ -78,9 +78,12 @@ class Hints:
     Retry-After takes precedence over `reset` (draft 10, Client Behavior); both are shown whole.
     """
 
-    retry_after: float | None = None  # s of silence from now
+    retry_after: float | None = None
+    """Seconds of silence, from now."""
     quotas: tuple[Quota, ...] = ()
-    ignored: tuple[str, ...] = ()  # names of the malformed headers, each once
+    """What RateLimit headers tell."""
+    ignored: tuple[str, ...] = ()
+    """Names of the malformed headers, each once."""
 
     @property
     def exhausted(self) -> bool:
