@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # More tests at a time than processors: most of them wait for crawls.
-JOBS ?= 8
+JOBS ?= 6
 
 .PHONY: demo test soak test-scrapy lint types contracts docs bench clean
 
