@@ -53,13 +53,15 @@ bench: $(VENV)/.test $(VENV)/.bench
 	for it in overhead meters queue_cost "journal_size --out benchmarks/results" journal_cost starvation "step --out benchmarks/results" \
 		"simulation --out benchmarks/results" "worst_seed --out benchmarks/results" \
 		"queueing --out benchmarks/results" "sweep --out benchmarks/results" \
-		"ablation --out benchmarks/results" "shared_limit --out benchmarks/results" \
+		"ablation --out benchmarks/results" \
+		"random_servers --seed 712 --count 300 --laws hold --rows --pages 100000000 --out benchmarks/results" \
+		"shared_limit --drawn 1 --seed 77 --out benchmarks/results" \
 		"known_limits --out benchmarks/results" rules_cost \
 		"known_limits_crawls --minutes 10 --out benchmarks/results" \
 		"memory --out benchmarks/results" "handing_over --out benchmarks/results" \
-		"simulated_workers --out benchmarks/results" \
+		"simulated_workers --minutes 60 --out benchmarks/results" \
 		frontier frontier_cost frontier_workers redis_frontier redis_trips \
-		"beside_stock --out benchmarks/results" \
+		"beside_stock --seed 51125 --out benchmarks/results" \
 		"crawls/run --minutes 10 --out benchmarks/crawls/results"; do \
 		set -- $$it; name=benchmarks/$$1.py; shift; echo "$$name $$*"; \
 		$(BIN)/python $$name "$$@" || failed="$$failed $$name"; \

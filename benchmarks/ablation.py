@@ -155,7 +155,7 @@ def cell(job: Job) -> Cell:
 
 def main() -> int:
     """Leave each part out."""
-    given = arguments((__doc__ or "").splitlines()[0], seeds="203", only="parts")
+    given = arguments((__doc__ or "").splitlines()[0], seeds="203", only="parts", names=PARTS)
     lines = {"as it is": "", **{f"no {name}": name for name in PARTS if given.only in name}}
     tabulate("ablation", ROWS, lines, cell, given)
     return 0

@@ -4,7 +4,8 @@ Each draw is named by its seed and its number, so that a row can be crawled agai
 
 The oracle knows the rule, the N and the network, but neither how late the next message will be nor
 how long the next page will take. Where these make an even pace be refused, it has the fastest one
-of which at most .2 % are; of a cap also what as many in flight as there are places bring.
+of which at most .2 % are; of a cap also what as many in flight as there are places bring. Where the
+rate of a limit moves, that pace is found anew for each rate, to a tenth of a decade.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from scrapy_adaptive.core.pacing.latency import next_delay
 from scrapy_adaptive.simulation.machine import BusyMachine
@@ -126,10 +128,14 @@ class Site:
     """Classes of pages."""
     paced: Callable[[], Server] | None = None
     """Makes the server anew, where jitter makes an even pace be refused."""
+    paced_at: Callable[[float], Server] | None = None
+    """Makes it anew with a rate, where its rate moves."""
     has_places: bool = False
     """Whether it has places: then scattered service times make it be refused as well."""
     share: float = 1.0
     """What jitter leaves of the server's capacity."""
+    share_of: Callable[[float], float] | None = None
+    """What it leaves of a rate, where that moves."""
     own_rate: float = math.inf
     """Requests a second that N allows."""
     most_pages: int = 0
@@ -156,7 +162,12 @@ class Site:
         """Pages a second of who knows the rule, the N and the network."""
         if any(begin <= now < end for begin, end in self.idle):
             return 0.0
-        limit = min(self.server.capacity(now) * self.share, self.own_rate)
+        capacity = self.server.capacity(now)
+        limit = capacity * self._share(capacity)
+        if self.broken:
+            # the capacity pays for one fetch of each broken page
+            limit *= self.broken / (self.broken - 1.0 + ASKED)
+        limit = min(limit, self.own_rate)
         if refusals := self.noise / (1.0 - self.noise) + self.broken_refusals:
             # each refusal: a pause, and the round trip of the one that ends it
             pause = self.wait + 2.0 * self.one_way + (self.service.mean if self.service else 0.0)
@@ -173,10 +184,18 @@ class Site:
         self.own_rate = self._own_rate(seed)
         if self.paced is not None and (self.has_places or self.network != "constant"):
             self.share = self._jitter_share(self.paced, seed)
+            if (at := self.paced_at) is not None:
+                self.share_of = cache(lambda rate: self._jitter_share(lambda: at(rate), seed))
         if self.has_places and self.service is not None:
             # as many in flight as there are places: none is ever refused
             took = self.service.mean
             self.share = max(self.share, took / (took + 2.0 * self.one_way))
+
+    def _share(self, capacity: float) -> float:
+        """What jitter leaves of that capacity."""
+        if self.share_of is None or not capacity:
+            return self.share
+        return self.share_of(10.0 ** (round(10.0 * math.log10(capacity)) / 10.0))
 
     def _own_rate(self, seed: str) -> float:
         delay, took = self.delay(f"{seed} oracle"), self.service
@@ -200,21 +219,22 @@ class Site:
 
     def _jitter_share(self, make: Callable[[], Server], seed: str) -> float:
         """The fastest even pace that is refused no more often than the oracle may be."""
-        low, high = 0.1, 1.0
-        for share in (1.0, *([0.0] * 6)):
-            tried = share or 0.5 * (low + high)
-            server, delay = make(), self.delay(f"{seed} jitter")
-            rate = server.capacity(0.0) * tried
+
+        def is_allowed(share: float) -> bool:
+            server, delay, page = make(), self.delay(f"{seed} jitter"), Page(1, "/")
+            rate = server.capacity(0.0) * share
             arrivals = sorted(number / rate + delay() for number in range(PACED))
-            page = Page(1, "/")
             served = sum(server.on_arrival(at, page).outcome.value == "accepted" for at in arrivals)
-            is_allowed = served >= (1.0 - JITTER_REFUSED) * PACED
-            if is_allowed:
-                low = tried
-            else:
-                high = tried
-            if share and is_allowed:
-                return 1.0
+            return served >= (1.0 - JITTER_REFUSED) * PACED
+
+        low, high = 0.1, 1.0
+        if is_allowed(high):
+            return high
+        while not is_allowed(low):
+            low, high = 0.1 * low, low
+        for _ in range(6):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if is_allowed(middle) else (low, middle)
         return low
 
 
@@ -309,36 +329,53 @@ def draw_nested(draw: Draw) -> Site:
     period = draw.log(10.0, 600.0)
     count = max(5, round(first.capacity(0.0) * period * draw.log(0.3, 0.9)))
     name, makes, _ = counted(draw, count, period, nested=True)
-    return Site("nested", f"{text} and {name}", NestedServer([first, makes()]))
+    site = Site("nested", f"{text} and {name}", NestedServer([first, makes()]))
+    site.paced = lambda: NestedServer([make(), makes()])
+    return site
 
 
 def draw_moving(draw: Draw) -> Site:
+    """A bucket whose rate moves. Jitter leaves less of a fast one, whose gaps are short: a share of
+    the rate at the start would not do."""
     rate, burst = draw.log(0.5, 50.0), draw.count(1, 50)
+
+    def at(rate: float) -> Server:
+        return BucketServer(constant(rate), burst)
+
+    moves = constant(rate)
     if draw.yes():
         share = draw.chance.uniform(0.2, 0.8)
-        server = BucketServer(waving(constant(rate), share), burst)
-        return Site("moving", f"sine {share:.2f} of {rate:.2f}/s burst {burst}", server)
-    moves, text = constant(rate), f"steps of {rate:.2f}/s burst {burst}"
-    for _ in range(draw.chance.randint(1, 3)):
-        factor, at = draw.log(0.1, 10.0), draw.log(60.0, WHOLE)
-        moves, text = stepped(moves, factor, at), f"{text}, x{factor:.2f} at {at:.0f} s"
-    return Site("moving", text, BucketServer(moves, burst))
+        moves, text = waving(moves, share), f"sine {share:.2f} of {rate:.2f}/s burst {burst}"
+    else:
+        text = f"steps of {rate:.2f}/s burst {burst}"
+        for _ in range(draw.chance.randint(1, 3)):
+            factor, since = draw.log(0.1, 10.0), draw.log(60.0, WHOLE)
+            moves = stepped(moves, factor, since)
+            text += f", x{factor:.2f} at {since:.0f} s"
+    server = BucketServer(moves, burst)
+    return Site("moving", text, server, paced=lambda: at(rate), paced_at=at)
 
 
 def draw_noisy(draw: Draw) -> Site:
+    """A limit, and refusals by chance: what jitter leaves is that of the limit alone."""
     share = draw.log(0.001, 0.01)
     site = _site("noisy", limit(draw), f"{share:.2%} 503, ")
     chance = random.Random(draw.chance.random())
-    site.server, site.paced = NoisyServer(site.server, share, chance), None
+    site.server = NoisyServer(site.server, share, chance)
     site.noise, site.wait = share, 0.0
     return site
 
 
 def draw_ban(draw: Draw, least: float = 5.0, most: float = 120.0) -> Site:
+    """A limit that bans: what jitter leaves is that of the limit alone, without its bans."""
     rate, burst, seconds = draw.log(0.1, 200.0), draw.count(1, 50), draw.log(least, most)
     way = WhileBanned.RESTARTS if draw.yes() else WhileBanned.IGNORED
-    server = BanServer(BucketServer(constant(rate), burst), seconds, way)
-    return Site("ban", f"{rate:.2f}/s burst {burst}, {seconds:.0f} s {way.value}", server)
+
+    def make() -> BucketServer:
+        return BucketServer(constant(rate), burst)
+
+    text = f"{rate:.2f}/s burst {burst}, {seconds:.0f} s {way.value}"
+    return Site("ban", text, BanServer(make(), seconds, way), paced=make)
 
 
 MIX: tuple[tuple[int, Callable[[Draw], Site]], ...] = (

@@ -52,9 +52,9 @@ WHERE depth <= :per_host ORDER BY rank DESC, id LIMIT :most
 BOUNDS = {"ranking": 0.1, "ten times the rows": 1.5, "inserting": 0.5, "swap": 0.3}
 
 
-def best(call: Callable[[], Any], rounds: int = ROUNDS) -> float:
+def best(call: Callable[[], Any]) -> float:
     """Seconds of the quickest of several calls."""
-    return min(timed(call) for _ in range(rounds))
+    return min(timed(call) for _ in range(ROUNDS))
 
 
 def timed(call: Callable[[], Any]) -> float:
@@ -128,7 +128,7 @@ def ranking(frontier: SqlFrontier) -> tuple[float, float]:
         assert [each.rank for each in ours] == [each.rank for each in theirs]
         return (
             best(lambda: rank(frontier, connection)),
-            best(lambda: rank_as_iudex(frontier, connection), 3),
+            best(lambda: rank_as_iudex(frontier, connection)),
         )
 
 

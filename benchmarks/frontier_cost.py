@@ -87,7 +87,7 @@ class Gauge:
 
     def tick(self) -> None:
         now = time.monotonic()
-        self.lags.append(max(0.0, (now - self.last) % 10 - STEP))
+        self.lags.append(max(0.0, now - self.last - STEP))
         self.last = now
 
     def idle(self) -> None:

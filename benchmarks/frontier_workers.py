@@ -23,12 +23,14 @@ if __name__ == "__main__":
     sys.path[:0] = [str(ROOT), str(ROOT / "sample_project")]
 
 import argparse
+import math
 import tempfile
 import time
 from contextlib import ExitStack
 from itertools import pairwise
 from typing import NamedTuple
 
+from benchmarks.arguments import amount, new_folder, whole
 from benchmarks.tables import Table
 from benchmarks.worker_sites import KINDS, Served
 from docsite.hits import Hit
@@ -220,24 +222,25 @@ def peak(hits: list[Hit], seconds: float = 10.0) -> int:
 
 
 def longest_gap(hits: list[Hit], killed_at: float, lease: float) -> float:
-    """Longest time without a hit, after a kill."""
-    return max(
+    """Longest time without a hit, after a kill; infinite where none came any more."""
+    gaps = (
         after.start - before.start
         for before, after in pairwise(hits)
         if after.start >= killed_at and before.start <= killed_at + lease
     )
+    return max(gaps, default=math.inf)
 
 
 def read_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=3.0)
+    parser.add_argument("--minutes", type=amount(0.5), default=3.0)
     parser.add_argument("--kill-each", type=float, default=0.0, help="seconds between two kills")
-    parser.add_argument("--lease", type=float, default=10.0)
+    parser.add_argument("--lease", type=amount(), default=10.0)
     parser.add_argument("--engine", choices=("postgresql", "redis"), default="postgresql")
-    parser.add_argument("--workers", type=int, nargs="+", default=[4])
+    parser.add_argument("--workers", type=whole(), nargs="+", default=[4])
     parser.add_argument("--site", choices=tuple(KINDS), nargs="+", default=["bucket"])
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--out", type=Path, help="folder of what is printed")
+    parser.add_argument("--scale", type=amount(), default=1.0)
+    parser.add_argument("--out", type=new_folder, help="folder of what is printed")
     return parser.parse_args()
 
 

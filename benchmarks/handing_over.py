@@ -20,6 +20,7 @@ import json
 import random
 from typing import NamedTuple
 
+from benchmarks.arguments import amount, new_folder
 from benchmarks.tables import Table
 from scrapy_adaptive.simulate import governor_of
 from scrapy_adaptive.simulation.crawl import Crawl
@@ -73,8 +74,8 @@ def crawled(spec: str, seconds: float, *, every: float, seed: int = 1) -> Arm:
 def main() -> int:
     """Crawl, print, and judge."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=120.0)
-    parser.add_argument("--out", type=Path, help="folder for what is printed")
+    parser.add_argument("--minutes", type=amount(1.0), default=120.0)
+    parser.add_argument("--out", type=new_folder, help="folder for what is printed")
     given = parser.parse_args()
     table = Table("handing_over")
     misses = 0

@@ -13,8 +13,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.pop(0)  # this folder, whose modules are imported by their full names
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, whose modules are imported by their full names
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import argparse
 import random
@@ -25,6 +26,7 @@ from scrapy import Request
 from scrapy.http import Response
 from scrapy.settings import Settings
 
+from benchmarks.arguments import amount, new_folder, whole
 from benchmarks.tables import Table
 from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.flight import Flight
@@ -120,10 +122,10 @@ def write(folder: Path, *, hours: float, sites: int, pages: int) -> Written:
 def main() -> int:
     """Write it, and say how large it is."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--hours", type=float, default=24.0)
-    parser.add_argument("--sites", type=int, default=10_000)
-    parser.add_argument("--pages", type=int, default=50, help="pages a second")
-    parser.add_argument("--out", type=Path, help="folder for what is printed")
+    parser.add_argument("--hours", type=amount(0.01), default=24.0)
+    parser.add_argument("--sites", type=whole(), default=10_000)
+    parser.add_argument("--pages", type=whole(), default=50, help="pages a second")
+    parser.add_argument("--out", type=new_folder, help="folder for what is printed")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         size, crawl, pages = write(

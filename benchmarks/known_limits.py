@@ -15,13 +15,20 @@ Laws
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, whose modules are imported by their full names
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import argparse
 import json
 import random
-import sys
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.arguments import amount, beginning_of, new_folder, whole
+from benchmarks.tables import Table
 from scrapy_adaptive.simulate import governor_of
 from scrapy_adaptive.simulation.crawl import Crawl
 from scrapy_adaptive.simulation.network import MEAN, network
@@ -159,19 +166,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", default="", help="servers whose spec begins so")
-    parser.add_argument("--out", type=Path, help="folder for known_limits.txt")
+    parser.add_argument("--minutes", type=amount(1.0), default=20.0)
+    parser.add_argument("--seeds", type=whole(), default=3)
+    specs = beginning_of(case.server for case in CASES)
+    parser.add_argument("--only", type=specs, default="", help="servers whose spec begins so")
+    parser.add_argument("--out", type=new_folder, help="folder for the table")
     given = parser.parse_args()
     head = "  mean  worst first  refused times"
-    lines = [
+    table = Table("known_limits")
+    table.add(
         f"{given.minutes:g} simulated minutes of {given.seeds} seeds, jittered network, N = 8",
         "mean and worst share of the limit, worst first minute, share and number of refusals",
         "",
         f"{'':26}" + "".join(f"{name:^33}" for name in ("learned", "known", "twice", "half")),
         f"{'server':26}" + f"{head}  " * 4,
-    ]
+    )
     missed = []
     for case in CASES:
         if not case.server.startswith(given.only):
@@ -183,13 +192,10 @@ def main() -> int:
             scaled(case.rules, 0.5),
         )
         found = [crawls(case, rules, given.seeds, given.minutes) for rules in arms]
-        lines.append(f"{case.server:26}" + "   ".join(map(cell, found)))
-        print(lines[-1], flush=True)
+        table.add(f"{case.server:26}" + "   ".join(map(cell, found)))
         missed += [f"{case.server}: {each}" for each in check(case, found[1], found[0], found[2])]
-    text = "\n".join([*lines, "", *(missed or ["every bound is met"])])
-    print(f"\n{text}")
-    if given.out:
-        (given.out / "known_limits.txt").write_text(f"{text}\n", encoding="utf-8")
+    table.add("", *(missed or ["every bound is met"]))
+    table.keep(given.out)
     return bool(missed)
 
 

@@ -10,25 +10,30 @@ Judged by the sites' logs. Exit status 1 if the rule met a refusal, or missed it
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, whose modules are imported by their full names
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sample_project"))
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import argparse
 import asyncio
 import json
-import sys
 import tempfile
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-sys.path.pop(0)  # this folder, whose modules are imported by their full names
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sample_project"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
+from benchmarks.arguments import among, amount, new_folder
 from benchmarks.crawls.arms import Arm, adaptive
 from benchmarks.crawls.side_by_side import crawl_all
 from benchmarks.crawls.sites import IN_FLIGHT, KINDS
-from benchmarks.crawls.table import table
+from benchmarks.crawls.table import table as outcomes_of
+from benchmarks.tables import Table
 from docsite.arms import Arm as SampleArm
 from docsite.arms import crawl, site
-from docsite.hits import REFUSAL_CODES, read_hits
+from docsite.hits import REFUSAL_CODES, Hit, read_hits
 from docsite.pages import Manifest, publish
 
 GOODPUT, MANY, REFUSED = 98.0, 96.0, 0.05
@@ -75,25 +80,31 @@ def sample_site(seconds: float, folder: Path) -> tuple[float, int, int]:
             await crawl(arm, url, folder, seconds + STARTING, print)
 
     asyncio.run(run())
-    hits = read_hits(folder / "hits.jsonl")
+    return judged(read_hits(folder / "hits.jsonl"), seconds)
+
+
+def judged(hits: Sequence[Hit], seconds: float) -> tuple[float, int, int]:
+    """The percent of the sample site's limit, pages served and refused, in its first seconds."""
     hits = [hit for hit in hits if hit.start < hits[0].start + seconds]
+    served = len({hit.path for hit in hits if hit.status == 200})
     refused = sum(hit.status in REFUSAL_CODES for hit in hits)
-    served = len(hits) - refused
-    return 100.0 * served / (seconds * 10 / 15), served, refused
+    return min(100.0, 100.0 * served / (seconds * 10 / 15)), served, refused
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--minutes", type=float, default=10.0)
+    parser.add_argument("--minutes", type=amount(0.5), default=10.0)
+    sites = (*RULES, SAMPLE)
     parser.add_argument(
-        "--servers", default=",".join([*RULES, SAMPLE]), help="kinds of sites, by commas"
+        "--servers", type=among(sites), default=sites, help="kinds of sites, by commas"
     )
-    parser.add_argument("--out", type=Path, help="folder for known_limits_crawls.txt")
+    parser.add_argument("--out", type=new_folder, help="folder for the tables")
     given = parser.parse_args()
-    texts = [f"{given.minutes:g} minutes each, one crawl at a time"]
+    written = Table("known_limits_crawls")
+    written.add(f"{given.minutes:g} minutes each, one crawl at a time")
     missed = []
     for kind in KINDS:
-        if kind.name not in given.servers.split(","):
+        if kind.name not in given.servers:
             continue
         rule, least, most = RULES[kind.name]
         arms = [Arm("known", {**adaptive("hold"), "ADAPTIVE_RULES": [rule]})]
@@ -101,24 +112,20 @@ def main() -> int:
             result = crawl_all(kind, arms, 60.0 * given.minutes, Path(folder))
         known = result.outcomes[0]
         heading = f"{kind.name}, {result.capacity / result.seconds:.1f} pages/s, rule {rule}"
-        texts += ["", heading, table(result.outcomes)]
-        print("\n".join(texts[-2:]), flush=True)
+        written.add("", heading, *outcomes_of(result.outcomes).splitlines())
         if known.refused > most:
             missed.append(f"{kind.name}: {known.refused:.3f} % refused, {most:g} % are allowed")
         if known.goodput < least:
             missed.append(f"{kind.name}: {known.goodput:.1f} % of the limit, {least:g} % are asked")
-    if SAMPLE in given.servers.split(","):
+    if SAMPLE in given.servers:
         with tempfile.TemporaryDirectory(prefix="known-") as folder:
             goodput, served, refused = sample_site(60.0 * given.minutes, Path(folder))
-        texts += ["", f"{SAMPLE}, 10 pages in 15 s, rules {VISITOR}"]
-        texts.append(f"{goodput:.1f} % of the limit, {served} served, {refused} refused")
-        print("\n".join(texts[-2:]), flush=True)
+        written.add("", f"{SAMPLE}, 10 pages in 15 s, rules {VISITOR}")
+        written.add(f"{goodput:.1f} % of the limit, {served} served, {refused} refused")
         if refused or goodput < GOODPUT:
             missed.append(f"{SAMPLE}: {goodput:.1f} % of the limit, {refused} refused")
-    texts += ["", *(missed or ["every bound is met"])]
-    print("\n".join(missed or ["every bound is met"]))
-    if given.out:
-        (given.out / "known_limits_crawls.txt").write_text("\n".join(texts) + "\n")
+    written.add("", *(missed or ["every bound is met"]))
+    written.keep(given.out)
     return bool(missed)
 
 

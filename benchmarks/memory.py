@@ -4,9 +4,8 @@
 - 200,000 hosts that each answer `Retry-After: 1e8`, where 1,000 slots are kept, must fit into
   60 MB, 240 B each, and none of them may be asked again.
 
-What is measured is what Python allocates for the core; queued pages are not part of it. The states
-of slots are measured too, as JSON, over crawls of some models of servers. Exit status 1 if a bound
-is missed.
+What is measured is what Python allocates for the core; queued pages are not part of it. How long
+the states of slots are as JSON, `handing_over.py` prints. Exit status 1 if a bound is missed.
 
     python benchmarks/memory.py [--slots 100000] [--hosts 200000] [--out FOLDER]
 """
@@ -25,6 +24,7 @@ import random
 import tracemalloc
 from typing import NamedTuple
 
+from benchmarks.arguments import new_folder, whole
 from benchmarks.tables import Table
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
@@ -111,9 +111,9 @@ def hostile(hosts: int, most: int) -> Cost:
 def main() -> int:
     """Measure, print, and judge."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--slots", type=int, default=100_000)
-    parser.add_argument("--hosts", type=int, default=200_000)
-    parser.add_argument("--out", type=Path, help="folder for what is printed")
+    parser.add_argument("--slots", type=whole(), default=100_000)
+    parser.add_argument("--hosts", type=whole(), default=200_000)
+    parser.add_argument("--out", type=new_folder, help="folder for what is printed")
     given = parser.parse_args()
     calm, rude = quiet(given.slots), hostile(given.hosts, 1000)
     misses = calm.bytes > QUIET_BYTES * given.slots

@@ -28,6 +28,7 @@ from multiprocessing import Pool
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from benchmarks.arguments import amount, new_folder, numbers
 from benchmarks.simulation import ROWS, governor, play
 from benchmarks.tables import Table
 from scrapy_adaptive.core.pacing.concurrency import Slowness
@@ -150,11 +151,11 @@ def tabulate(table: Table, curves: dict[str, list[Point]]) -> int:
 def main() -> int:
     """Crawl with each N; print and keep the table and the picture."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", default="301,302,303")
-    parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--out", type=Path, help="folder for the table and the picture")
+    parser.add_argument("--seeds", type=numbers, default="301,302,303")
+    parser.add_argument("--minutes", type=amount(), default=60.0)
+    parser.add_argument("--out", type=new_folder, help="folder for the table and the picture")
     given = parser.parse_args()
-    seeds = [int(seed) for seed in given.seeds.split(",")]
+    seeds: tuple[int, ...] = given.seeds
     arms = [(AUTOTHROTTLE, target) for target in TARGETS]
     arms += [(OURS, target) for target in (*TARGETS, math.inf)]
     jobs = [(arm, target, seed, given.minutes) for arm, target in arms for seed in seeds]

@@ -2,7 +2,8 @@
 
 Kind, limit, burst, window, service time, network and N of each server are drawn from a seed. The
 constants of `hold` may be set on seeds up to 9; what is claimed of it is printed from others. A
-crawl lasts two virtual hours, or as long as an oracle needs for `--pages`, ten minutes at least.
+crawl lasts two virtual hours, or as long as an oracle needs for `--pages`, ten minutes at least;
+one of `short` ends with its 200th page: goodput is the oracle's time there, as a share of its own.
 
 Goodput is a share of an oracle that knows the rule, the N and the network, at most 100 %. Refusals
 are a share of all hits, beyond those that come by chance. The last column is the worst mean
@@ -24,19 +25,22 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import argparse
+import math
 import random
 import statistics
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import Pool
 from typing import cast
 
+from benchmarks.arguments import among, new_folder, whole
 from benchmarks.cubic_governor import CubicGovernor
 from benchmarks.drawn_servers import AUTO, GROUPS, PER_DOMAIN, WHOLE, Site, drawn
 from benchmarks.tables import Table
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
+from scrapy_adaptive.core.ceiling.registry import CEILINGS
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.simulation.crawl import Crawl, Timeline
@@ -57,6 +61,9 @@ RUDE = 1.0
 
 LATE = 1.3
 """Times the oracle's that a short crawl may take, and 10 s."""
+
+LAWS = (*CEILINGS, "cubic")
+"""What may pace a crawl."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +110,16 @@ def crawl(job: tuple[str, str, int, int], pages: int) -> Found:
     if until == WHOLE:
         until = min(until, max(LEAST, pages / rate if rate else until))
     if site.most_pages:
-        until = min(WHOLE, LATE * site.most_pages / rate + 10.0)
+        until = max(WHOLE, last_call(site))
     paced, fresh, delay = governor(site, law, name), site.pages(name), site.delay(name)
-    crawler = Crawl(paced, site.server, fresh, delay, site.machine)
+
+    def awake(instant: float) -> float:
+        """Never again after the last page."""
+        is_over = len(crawler.timeline.accepted) >= site.most_pages
+        return math.inf if is_over else instant
+
+    machine = awake if site.most_pages else site.machine
+    crawler = Crawl(paced, site.server, fresh, delay, machine)
     for begin, end in site.idle:
         if begin >= until:
             break
@@ -113,21 +127,49 @@ def crawl(job: tuple[str, str, int, int], pages: int) -> Found:
             crawler.run(begin)
             crawler.drain()
         crawler.wait(min(end, until))
-    return read(job, site, crawler.run(until), until)
+    return read(job, site, *ended(crawler.run(until), site.most_pages, until))
+
+
+def oracle_time(site: Site) -> float:
+    """Seconds in which the oracle gets the pages of a short crawl."""
+    second, left = 0.0, float(site.most_pages)
+    while left > (pages := site.oracle(second + 0.5)):
+        second, left = second + 1.0, left - pages
+    return second + left / pages
+
+
+def last_call(site: Site) -> float:
+    """The second after which a short crawl is late."""
+    return LATE * oracle_time(site) + 10.0
+
+
+def ended(line: Timeline, most_pages: int, until: float) -> tuple[Timeline, float]:
+    """A crawl until its last page, if it has one and came to it, and when that was."""
+    if not 0 < most_pages <= len(line.accepted):
+        return line, until
+    accepted = line.accepted[:most_pages]
+    until = accepted[-1]
+    refused, failed = (each[: bisect_right(each, until)] for each in (line.refused, line.failed))
+    latencies = line.latencies[:most_pages]
+    cut = replace(line, accepted=accepted, refused=refused, failed=failed, latencies=latencies)
+    return cut, until
 
 
 def read(job: tuple[str, str, int, int], site: Site, line: Timeline, until: float) -> Found:
     """What it came to."""
     law, _, _, number = job
-    accepted, refused = (
-        len(hits) - bisect_left(hits, site.since) for hits in (line.accepted, line.refused)
+    accepted, refused, failed = (
+        len(hits) - bisect_left(hits, site.since)
+        for hits in (line.accepted, line.refused, line.failed)
     )
-    hits = accepted + refused
+    hits = accepted + refused + failed
     beyond = max(0.0, refused - site.noise * hits - site.broken_refusals * accepted)
     latencies = line.latencies
     goodput = _goodput(line, site, site.since, until)
+    is_late = False
     if site.most_pages:
-        goodput = min(100.0, 100.0 * accepted / site.most_pages)
+        is_late = accepted < site.most_pages or until > last_call(site)
+        goodput = min(100.0, 100.0 * accepted / site.most_pages * oracle_time(site) / until)
     return Found(
         law=law,
         number=number,
@@ -143,14 +185,14 @@ def read(job: tuple[str, str, int, int], site: Site, line: Timeline, until: floa
         latency=statistics.fmean(latencies) if latencies else 0.0,
         lost=sum(not site.broken or page % site.broken > 0 for page in line.lost),
         base=2.0 * site.one_way + (site.service.mean if site.service else 0.0),
-        is_late=site.most_pages > accepted,
+        is_late=is_late,
     )
 
 
 def _goodput(line: Timeline, site: Site, since: float, until: float) -> float:
     """Percent of what the oracle gets between two instants."""
     oracle = allowed(site.oracle, since, until)
-    pages = bisect_left(line.accepted, until) - bisect_left(line.accepted, since)
+    pages = bisect_right(line.accepted, until) - bisect_left(line.accepted, since)
     return min(100.0, 100.0 * pages / oracle) if oracle else 100.0
 
 
@@ -202,19 +244,21 @@ def main() -> int:
     """Crawl, and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seed", type=int, default=101)
-    parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--only", type=int, action="append", help="this number alone")
-    parser.add_argument("--laws", default="hold,aimd,cubic")
-    parser.add_argument("--group", default="mixed", help=f"of {', '.join(GROUPS)}; or several")
-    parser.add_argument("--pages", type=int, default=20_000)
+    parser.add_argument("--count", type=whole(), default=300)
+    parser.add_argument("--only", type=whole(0), action="append", help="this number alone")
+    parser.add_argument("--laws", type=among(LAWS), default=LAWS, help="by commas")
+    parser.add_argument(
+        "--group", type=among(GROUPS), default="mixed", help=f"of {', '.join(GROUPS)}; or several"
+    )
+    parser.add_argument("--pages", type=whole(), default=20_000)
     parser.add_argument("--rows", action="store_true", help="each crawl, the worst first")
-    parser.add_argument("--processes", type=int, default=None)
-    parser.add_argument("--out", type=Path, help="folder for the table")
+    parser.add_argument("--processes", type=whole(), default=None)
+    parser.add_argument("--out", type=new_folder, help="folder for the table")
     given = parser.parse_args()
     table = Table("random_servers")
     table.add(f"{'':<34}" + "".join(f"{head:>8}" for head in HEADS))
-    for group in given.group.split(","):
-        for law in given.laws.split(","):
+    for group in given.group:
+        for law in given.laws:
             numbers = given.only or range(given.count)
             jobs = [(law, group, given.seed, number) for number in numbers]
             with Pool(given.processes) as pool:

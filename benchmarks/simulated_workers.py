@@ -23,6 +23,7 @@ import math
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks.arguments import amount, new_folder
 from benchmarks.tables import Table
 from scrapy_adaptive.simulate import governor_of
 from scrapy_adaptive.simulation.crawl import Crawl
@@ -127,8 +128,8 @@ class Row(NamedTuple):
 def main() -> int:
     """Crawl, print, and judge."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minutes", type=float, default=120.0)
-    parser.add_argument("--out", type=Path, help="folder for what is printed")
+    parser.add_argument("--minutes", type=amount(1.0), default=120.0)
+    parser.add_argument("--out", type=new_folder, help="folder for what is printed")
     given = parser.parse_args()
     table = Table("simulated_workers")
     head = f"{'server':<16}{'workers':>8}{'kills/h':>8}{'share':>8}{'refused':>9}{'bans':>6}"

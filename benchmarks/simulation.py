@@ -29,6 +29,7 @@ import statistics
 from dataclasses import dataclass
 from multiprocessing import Pool
 
+from benchmarks.arguments import amount, new_folder, numbers, part_of
 from benchmarks.tables import Table
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
@@ -272,14 +273,14 @@ def is_missed(goodput: float, refused: float, least: float, most: float) -> bool
 def main() -> int:
     """Crawl all rows; print and keep the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", default="101,102,103")
-    parser.add_argument("--minutes", type=float, default=120.0)
-    parser.add_argument("--only", default="", help="rows whose name has this in it")
-    parser.add_argument("--out", type=Path, help="folder for the table")
+    parser.add_argument("--seeds", type=numbers, default="101,102,103")
+    parser.add_argument("--minutes", type=amount(), default=120.0)
+    names = part_of(row.name for row in ROWS)
+    parser.add_argument("--only", type=names, default="", help="rows whose name has this in it")
+    parser.add_argument("--out", type=new_folder, help="folder for the table")
     given = parser.parse_args()
-    seeds = [int(seed) for seed in given.seeds.split(",")]
     rows = [row for row in ROWS if given.only in row.name]
-    jobs = [(row, seed, given.minutes) for row in rows for seed in seeds]
+    jobs = [(row, seed, given.minutes) for row in rows for seed in given.seeds]
     table = Table("simulation")
     heads = "".join(f"{head:>9}" for head in HEADS)
     table.add(f"{'':<40}{heads}   {'bar':<22}10 min")
@@ -287,7 +288,7 @@ def main() -> int:
     with Pool() as pool:
         found = pool.imap(crawl, jobs)
         for row in rows:
-            text, misses = line(row, [next(found) for _ in seeds])
+            text, misses = line(row, [next(found) for _ in given.seeds])
             table.add(text)
             missed += misses
     table.add("", f"{missed} of {len(rows)} rows miss a bar")

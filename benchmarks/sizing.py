@@ -2,13 +2,23 @@
 
     python benchmarks/sizing.py [--waiting 200] [--known 10] [--links 30] [--pushes 25000]
 
-Computed, not measured: from bytes of a URL that waits and of one that is known, and links a second
-that one Redis takes, all three as `benchmarks/redis_frontier.py` bounds or prints them.
+Computed, not measured: from bytes of a URL that waits and of one that is known, which
+`benchmarks/redis_frontier.py` bounds, and from links a second that one Redis is assumed to take.
+That benchmark prints what one connection gets, in pages of 30 links.
 """
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, whose modules are imported by their full names
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import argparse
+
+from benchmarks.arguments import amount
 
 SIZES = ((1_000_000, 10_000), (10_000_000, 100_000), (100_000_000, 1_000_000), (10**9, 10_000_000))
 """URLs and hosts of a crawl."""
@@ -27,11 +37,11 @@ DAYS = 30
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--waiting", type=float, default=200.0, help="bytes")
-    parser.add_argument("--known", type=float, default=10.0, help="bytes")
-    parser.add_argument("--links", type=float, default=30.0, help="links of a page")
+    parser.add_argument("--waiting", type=amount(), default=200.0, help="bytes")
+    parser.add_argument("--known", type=amount(), default=10.0, help="bytes")
+    parser.add_argument("--links", type=amount(), default=30.0, help="links of a page")
     parser.add_argument(
-        "--pushes", type=float, default=25_000.0, help="links a second of one Redis"
+        "--pushes", type=amount(), default=25_000.0, help="links a second of one Redis"
     )
     given = parser.parse_args()
     print(

@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from enum import Enum
 from types import FunctionType, MethodType
 
+from benchmarks.arguments import new_folder, whole
 from benchmarks.tables import Table
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.diagnosis.page_classes import MOST
@@ -88,8 +89,8 @@ def size(thing: object, seen: set[int]) -> int:
 def main() -> int:
     """Measure, print, and judge."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pages", type=int, default=200_000)
-    parser.add_argument("--out", type=Path, help="folder for what is printed")
+    parser.add_argument("--pages", type=whole(10), default=200_000)
+    parser.add_argument("--out", type=new_folder, help="folder for what is printed")
     given = parser.parse_args()
     pages = given.pages
     governor = Governor(

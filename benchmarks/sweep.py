@@ -21,13 +21,14 @@ if __name__ == "__main__":
 
 import argparse
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from multiprocessing import Pool
 from string import ascii_lowercase
 from types import ModuleType
 from typing import TypeVar
 
+from benchmarks.arguments import amount, new_folder, numbers, part_of
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row, crawl
 from benchmarks.tables import Table
@@ -197,19 +198,16 @@ def line(title: str, cells: list[Cell], usual: list[Cell]) -> str:
     return f"{title:<{WIDTH}}" + "".join(parts)
 
 
-def arguments(what: str, *, seeds: str, only: str) -> argparse.Namespace:
-    """What was asked for on the command line: seeds, minutes, only, out."""
+def arguments(what: str, *, seeds: str, only: str, names: Iterable[str]) -> argparse.Namespace:
+    """What was asked for on the command line: seeds, minutes, only some of these names, out."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--seeds", type=numbers, default=seeds)
-    parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--only", default="", help=f"{only} whose name has this in it")
-    parser.add_argument("--out", type=Path, help="folder for the table")
+    parser.add_argument("--minutes", type=amount(), default=60.0)
+    parser.add_argument(
+        "--only", type=part_of(names), default="", help=f"{only} whose name has this in it"
+    )
+    parser.add_argument("--out", type=new_folder, help="folder for the table")
     return parser.parse_args()
-
-
-def numbers(text: str) -> tuple[int, ...]:
-    """Numbers with commas between them."""
-    return tuple(int(number) for number in text.split(","))
 
 
 def tabulate(
@@ -239,7 +237,8 @@ def tabulate(
 
 def main() -> int:
     """Sweep all constants."""
-    given = arguments((__doc__ or "").splitlines()[0], seeds="202", only="constants")
+    names = (constant.title for constant in CONSTANTS)
+    given = arguments((__doc__ or "").splitlines()[0], seeds="202", only="constants", names=names)
     lines: dict[str, Swept] = {"as it is": (None, 1.0)}
     for number, constant in enumerate(CONSTANTS):
         if given.only in constant.title:

@@ -13,13 +13,15 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, whose queue.py would hide the standard library's
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import argparse
 import statistics
 from multiprocessing import Pool
 
+from benchmarks.arguments import amount, new_folder, part_of, span
 from benchmarks.simulation import TAIL, UNBOUND, Row, crawl
 from benchmarks.tables import Table
 
@@ -40,13 +42,13 @@ ROWS = (
 def main() -> int:
     """Crawl all rows; print and keep the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", default="501-520", help="first and last")
-    parser.add_argument("--minutes", type=float, default=120.0)
-    parser.add_argument("--only", default="", help="rows whose name has this in it")
-    parser.add_argument("--out", type=Path, help="folder for the table")
+    parser.add_argument("--seeds", type=span, default="501-520", help="first and last")
+    parser.add_argument("--minutes", type=amount(), default=120.0)
+    names = part_of(row.name for row in ROWS)
+    parser.add_argument("--only", type=names, default="", help="rows whose name has this in it")
+    parser.add_argument("--out", type=new_folder, help="folder for the table")
     given = parser.parse_args()
-    first, last = (int(seed) for seed in given.seeds.split("-"))
-    seeds = range(first, last + 1)
+    seeds: range = given.seeds
     rows = [row for row in ROWS if given.only in row.name]
     jobs = [(row, seed, given.minutes) for row in rows for seed in seeds]
     table = Table("worst_seed")

@@ -206,14 +206,16 @@ class Traffic:
         leaf = self.names.leaf(key, request)
         is_late = self._engage(request, key, leaf)
         if is_late and self._waits_long(leaf):
+            self._on_freed(key)
             return self._send_back(request)
-        if (copy := self._stale_copy(request, key)) is not None:
+        if self.closing.is_paused(key) and (copy := self._stale_copy(request)) is not None:
+            self._on_freed(key)
             return copy
         if leaf in self._gate_queue or not self.in_flight.begin(request, leaf, scheduled=scheduled):
             first = False
             while True:
                 if not await self._wait(request, leaf, scheduled=scheduled, first=first):
-                    return self.closing.give_up(
+                    return self._stale_copy(request) or self.closing.give_up(
                         request, key, scheduled=scheduled, is_kept=self.room.keeps
                     )
                 if not self.in_flight.is_overtaken(request):
@@ -276,12 +278,11 @@ class Traffic:
             or self._gate_queue.count(key) > 1
         )
 
-    def _stale_copy(self, request: Request, key: str) -> Response | None:
-        """What the HTTP cache has of a request whose slot is paused, if it may stand for it."""
+    def _stale_copy(self, request: Request) -> Response | None:
+        """What the HTTP cache has of a request, if it may stand for it while its site is silent."""
         copy = request.meta.get(STALE_META_KEY)
-        if copy is None or not self.closing.is_paused(key):
-            return None
-        return copy if self._engine.may_serve_stale(request, copy) else None
+        is_good = copy is not None and self._engine.may_serve_stale(request, copy)
+        return copy if is_good else None
 
     async def _wait(self, request: Request, key: str, *, scheduled: bool, first: bool) -> bool:
         """Wait for a permit; returns whether there is one."""
@@ -358,11 +359,12 @@ class Traffic:
         return request
 
     def _turn_away(self, key: str) -> None:
-        """Nobody waits for a paused slot once the spider closes, or at a prompt for long."""
+        """Nobody waits for a paused slot once the spider closes, or at a prompt for long; nor does
+        who has a stale copy."""
         if self.closing.is_too_long(key):
-            for waiter in self._gate_queue.of(key):
-                self._end_wait(waiter)
-                waiter.done.callback(False)
+            self.turn_away(key)
+        elif self.closing.is_paused(key):
+            self.turn_away(key, lambda request: self._stale_copy(request) is not None)
 
     def turn_away(
         self, key: str, is_meant: Callable[[Request], bool] = lambda request: True
@@ -429,11 +431,16 @@ class Traffic:
             self._sort(key)
         for each in self.governor.family(key):
             self._turn_away(each)
-            self.rearm(each, room_at=self.room.on_freed(each))
+        self._on_freed(key)
         if self.governor.known is not None:
             self._free_meters(permit)
         for each in self._awaits_pop:
             self._timers.arm(each, self.clock())
+
+    def _on_freed(self, key: str) -> None:
+        """A place of this slot is free: it is for who waits, under it and beside it too."""
+        for each in self.governor.family(key):
+            self.rearm(each, room_at=self.room.on_freed(each))
 
     def _free_meters(self, permit: Permit) -> None:
         """Known limits count one less under way: who waits for that, or for the slot, may go."""

@@ -7,11 +7,13 @@ Laws
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import Request
 
 from benchmarks.beside.spiders import LateSpider
 from tests.crawling import Crawler, Reactor
@@ -65,6 +67,30 @@ def test_stale_copies_are_used_while_the_host_answers_503_and_it_is_asked_little
     site.handler = lambda visit: Answer(body="new")
     later = crawl(UrlsSpider, settings, **options)
     assert [item["body_start"] for item in later.items] == ["new"] * PAGES
+
+
+class SlowWay:
+    """A downloader middleware that keeps every page but the first for a while."""
+
+    async def process_request(self, request: Request) -> None:
+        """The refusal of the first page is read meanwhile."""
+        if not request.url.endswith("/0"):
+            await asyncio.sleep(0.3)
+
+
+def test_a_page_that_is_on_its_way_when_its_host_refuses_holds_up_no_copy(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """It gets its stale copy at the gate, and the place that it had is another's."""
+    site = origin(stale_page)
+    settings = cache(tmp_path, "RFC2616Policy")
+    urls = [f"{site.url}/{n}" for n in range(PAGES)]
+    crawl(UrlsSpider, settings, adaptive=False, arguments={"urls": urls})
+
+    site.handler = lambda visit: refusal(503, delay=0.2)
+    settings |= {"DOWNLOADER_MIDDLEWARES": {SlowWay: 940}, "ADAPTIVE_TARGET_CONCURRENCY": 2}
+    ours = crawl(UrlsSpider, settings, timeout=30, arguments={"urls": urls})
+    assert sorted(ours.urls) == sorted(urls)
 
 
 @pytest.mark.parametrize("reactor", ["asyncio", "none"])
