@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Compiled tests are kept: each of the processes would compile them anew.
+unexport PYTHONDONTWRITEBYTECODE
 # More tests at a time than processors: most of them wait for crawls.
 JOBS ?= 6
 
