@@ -25,7 +25,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
-from unittest.mock import PropertyMock, patch
+from unittest.mock import patch
 
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row
@@ -84,11 +84,6 @@ def answers(owner: type, name: str, value: object) -> Patch:
     return puts(owner, name, lambda *_, **__: value)
 
 
-def reads(owner: type, name: str, value: object) -> Patch:
-    """A property that is always the same."""
-    return puts(owner, name, PropertyMock(return_value=value))
-
-
 def drops(owner: type, method: str, **usual: object) -> Patch:
     """A method that is told the same, whatever happened."""
     original: Callable[..., object] = getattr(owner, method)
@@ -133,7 +128,7 @@ PARTS: dict[str, tuple[Patch, ...]] = {
         puts(explanations, "MUCH_FASTER", 1.0 + 1e-9),
     ),
     "recount of noise": (answers(Noise, "on_held", None),),
-    "price of what noise hides": (reads(Noise, "unexpected", 0.0),),
+    "price of what noise hides": (answers(Noise, "unexpected", 0.0),),
     "caps": (answers(Cap, "on_epoch", False),),
     "chance": (puts(explanations, "EXPLANATIONS", WITHOUT_CHANCE),),
     "broken pages": (answers(Suspects, "blame", Blame.PACE),),

@@ -120,7 +120,8 @@ class Constant:
 CONSTANTS = (
     *(Constant(name, bracket) for name in ("STEP", "NARROW")),
     Constant("ABOVE", bracket, is_multiple=True),
-    *(Constant(name, bracket, (state,)) for name in ("FAR", "FIRST_CLIMB")),
+    Constant("FAR", bracket, (state,)),
+    Constant("FIRST_CLIMB", bracket, (hold,)),
     Constant("PRICE", bracket, (explanations, hold, state)),
     *(Constant(name, explanations) for name in ("MARGIN", "CUTS")),
     Constant("ENOUGH", windows),

@@ -28,6 +28,7 @@ from .types import Answer, Decision, Event, Hold, Learned, Outcome, Page, Permit
 
 if TYPE_CHECKING:
     from .slot_config import Limits
+    from .types import Recovery
 
 LATE = 4.0
 """Mean latencies for which a pause waits for what is in flight: who takes longer is no news, and is
@@ -470,7 +471,7 @@ class Slot:
 
     def resume_pause(self, now: float, wait: float) -> None:
         """The site had asked an earlier run for a silence that is not over for `wait` seconds."""
-        self._pause_beside(now, wait, told=wait)
+        self.pause_for(now, wait, told=wait)
 
     def park(self, now: float, wait: float) -> None:
         """The site had asked for a longer silence than the user wants to sit through."""
@@ -496,21 +497,18 @@ class Slot:
         if before.pause is not NO_PAUSE:
             self._own_pause().count_on(before.pause.seconds(now))
 
-    def pause_for(self, now: float, wait: float) -> None:
-        """Be silent for so long, which cuts nothing."""
-        self._pause_beside(now, wait)
+    def pause_for(self, now: float, wait: float, told: float | None = None) -> None:
+        """Be silent for so long, `told` seconds of it by the site's own word: no refusal of this
+        slot began it, so it cuts nothing, and an epoch that is under way goes on."""
+        self._excused |= self.phase is Phase.CLOSED
+        self._begin_pause(now, wait, told=told)
+        self._withdraw_probe()
 
     def pause_with(self, other: Slot, now: float) -> None:
         """Be silent for as long as another slot, and for the same reason."""
         wait = other.silent_until - now
         if wait > 0.0:
-            self._pause_beside(now, wait, told=wait if other.is_silence_asked(now) else None)
-
-    def _pause_beside(self, now: float, wait: float, told: float | None = None) -> None:
-        """A silence that no refusal of this slot began; an epoch that is under way goes on."""
-        self._excused |= self.phase is Phase.CLOSED
-        self._begin_pause(now, wait, told=told)
-        self._withdraw_probe()
+            self.pause_for(now, wait, told=wait if other.is_silence_asked(now) else None)
 
     def tried(self, permit: Permit) -> bool:
         """Whether this request came sooner after the one before than is known to be allowed.
@@ -595,13 +593,7 @@ class Slot:
         self.ceiling.on_accepted(now, permit, None, binding=False)
         if not permit.probe:
             return Event.ACCEPTED, "was in flight when the pause began"
-        self.pause.end(now)
-        recovery = self._backoff.on_recovered()
-        if self._excused:
-            self.ceiling.on_resumed(now)
-        else:
-            self.ceiling.on_recovered(now, recovery)
-        self._excused = False
+        recovery = self._recover(now, Signal.PROBE_ACCEPTED)
         if self.suspects.asks_again(self.ceiling.noise_ratio):
             wait = recovery.waited if recovery.tries else 0.0
             gap = 1.0 / self.expected_rate if self.expected_rate else 0.0
@@ -722,17 +714,23 @@ class Slot:
         """Nothing is gained by waiting: go on, as before the pause if no refusal made it."""
         if self.phase is Phase.CLOSED:
             return
-        recovery = self._backoff.on_recovered()
         if self._failed_epoch:
             self.suspects.on_pardon()
             self.ceiling.on_rollback(now)
-        if self._failed_epoch or self._excused:
+            self._excused, self._failed_epoch = True, False
+        self._recover(now, Signal.GONE)
+        self._withdraw_probe()
+
+    def _recover(self, now: float, by: Signal) -> Recovery:
+        """The pause is over: the ceiling learns of it, unless it cut nothing."""
+        self.pause.end(now, by)
+        recovery = self._backoff.on_recovered()
+        if self._excused:
             self.ceiling.on_resumed(now)
         else:
             self.ceiling.on_recovered(now, recovery)
-        self._failed_epoch = self._excused = False
-        self.pause.end(now, Signal.GONE)
-        self._withdraw_probe()
+        self._excused = False
+        return recovery
 
     def _look_at_failures(self, now: float) -> None:
         """A dead host is owed no pace; one that is there again is met without a volley."""

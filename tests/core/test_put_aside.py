@@ -79,7 +79,7 @@ class TestRecalled:
         slot = virtual.slot()
         assert isinstance(slot.ceiling, Hold)
         slot.ceiling.recall(Learned(2.0, 2.5))
-        slot.ceiling.state.bracket.lift()
+        slot.ceiling.state.bracket.lift(1.0)
         slot.expect(10.0)
         assert slot.rate == 2.0
 

@@ -37,10 +37,9 @@ CREDIT = 2
 may ask for a wait that is too short."""
 
 RUNGS = (5.5, 16.0, 32.0, 62.0, 124.0, 305.0, 610.0, 1525.0, 3660.0)
-"""Seconds of silence in all, from the first refusal: just over 5, 15 and 30 s, 1, 2, 5 and 10 min
-and 1 h, with the time a window needs to turn. Each waits longer than the one before, as a ban that
-each test request restarts lasts until a silence is longer than it is: hence ten seconds after five,
-and a quarter of an hour after ten minutes, not after none."""
+"""Seconds of silence in all, from the first refusal: just over the units in which people write
+limits. Each wait is longer than the one before: a ban that each test request restarts lasts until
+one is longer than it is."""
 
 LONGEST = 86_400.0
 """Most seconds of a silence that nobody asked for."""

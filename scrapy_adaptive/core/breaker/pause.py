@@ -82,7 +82,7 @@ class Pause:
         """Something happened to the breaker."""
         self.phase = TABLE[self.phase, signal]
 
-    def end(self, now: float, by: Signal = Signal.PROBE_ACCEPTED) -> None:
+    def end(self, now: float, by: Signal) -> None:
         """The probe was accepted, or there is nobody to wait for."""
         self.signal(by)
         self._before += now - self._began_at

@@ -18,11 +18,10 @@ Laws
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated
 
 from scrapy_adaptive.core.evidence import LEAST_SHARE, MEMORY
-from scrapy_adaptive.core.state.fields import Amount, Count, Latest, Mark, Share
+from scrapy_adaptive.core.state.fields import Amount, Count, Latest, Share
 
 DOUBT = 0.1
 """Chance from which the host's lid is lifted: at a faster rate the next epochs tell soon."""
@@ -77,10 +76,10 @@ class Classes:
 
     __slots__ = ("_close", "_closeness", "_evidence", "_lately", "_refused", "_served", "_total")
 
-    _served: Annotated[dict[str, Count], Latest(MOST), Mark.SPARE]
-    _refused: Annotated[dict[str, Count], Latest(MOST), Mark.SPARE]
+    _served: Annotated[dict[str, Count], Latest(MOST)]
+    _refused: Annotated[dict[str, Count], Latest(MOST)]
     _total: Count
-    _evidence: Annotated[dict[str, Amount], Latest(MOST), Mark.SPARE]
+    _evidence: Annotated[dict[str, Amount], Latest(MOST)]
     _close: Count
     _closeness: Share
 
@@ -214,5 +213,4 @@ class Families:
     def of(self, key: str) -> tuple[str, ...]:
         """The slots that hold each other up: a host's and its classes'."""
         host = self._hosts.get(key, key)
-        kinds: Mapping[str, str] | None = self.kinds.get(host)
-        return (key,) if kinds is None else (host, *kinds.values())
+        return (host, *self.kinds.get(host, {}).values())

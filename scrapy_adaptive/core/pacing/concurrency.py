@@ -55,20 +55,16 @@ class Slowness:
     """One to begin with that is finite doubles each round trip, until the site is slow."""
     mean: Seconds = 0.0
     base: Amount = math.inf
-    _is_growing: bool = False
     _deviation: Seconds = 0.0
     _count: int = 0
     _set_at: Instant = LONG_AGO
     _slow: Seconds = 0.0
-    """The mean latency that made the first limit."""
+    """The mean latency that showed it to be slow; 0 where it never was."""
     _rounds: int = 0
     """Rounds since the base was measured."""
     _measures: int = 0
     _restores: int = 0
     """The limit after the present measure; 0 where there is none."""
-
-    def __post_init__(self) -> None:
-        self._is_growing = self.limit < math.inf
 
     def on_latency(self, now: float, sent_at: float, seconds: float, level: int) -> None:
         """A request sent as the `level`-th in flight was answered after so many seconds."""
@@ -80,7 +76,7 @@ class Slowness:
         self.mean += weight * error
         if self._count > 1:
             self._deviation += weight * (abs(error) - self._deviation)
-        if self._is_growing and level >= self.limit:
+        if not self._slow and level >= self.limit:
             self.limit += 1.0
         if self._count >= ROUND:
             self._look(now, level)
@@ -88,11 +84,10 @@ class Slowness:
     def _look(self, now: float, level: int) -> None:
         if self._restores:
             self._on_measured(now)
-        elif self.limit == math.inf or self._is_growing:
+        elif not self._slow:
             sure = SCATTER * self._deviation / math.sqrt(ROUND)
             self.base = min(self.base, self.mean + sure)
             if self.mean > SLOW * self.base + sure:
-                self._is_growing = False
                 self._slow = self.mean
                 self._measure(now, level, self.base / self.mean)
         elif level >= self.limit:
@@ -131,10 +126,10 @@ class Slowness:
         self._count = 0
 
     def after_reading(self, names: Collection[str]) -> None:
-        """Refuse a limit that no latency can have taught.
+        """Refuse what no latency can have taught.
 
         Raises:
-            ValueError: it is finite, and the base is not.
+            ValueError: the site was slow, but its limit or its base is infinite.
         """
-        if self.limit < math.inf and not self._is_growing and not self.base < math.inf:
+        if self._slow and math.inf in (self.limit, self.base):
             raise ValueError(f"Slowness.base is {self.base}, though its limit is {self.limit}")

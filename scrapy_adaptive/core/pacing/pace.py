@@ -81,11 +81,6 @@ class Pace:
     # Questions
 
     @property
-    def floor(self) -> float:
-        """Least seconds between sends that the user or robots.txt asks for."""
-        return max(self._floor, self.crawl_delay)
-
-    @property
     def delay(self) -> float:
         """Least seconds between two sends."""
         floor, asked, quota = self._floor, self.crawl_delay, self.quotas.delay
@@ -97,7 +92,7 @@ class Pace:
     def _gap(self) -> float:
         """Seconds between the last send and the next: the delay, or what chance makes of it."""
         delay = self.delay
-        if self._limits.jitter < 0.0 or not self._is_scattered(delay):
+        if not self._is_scattered(delay):
             return delay
         asked = max(1.0 / self._ceiling.rate, self.crawl_delay, self.quotas.delay)
         return max(asked, delay * self._scatter)
@@ -129,18 +124,13 @@ class Pace:
         """Whether the ceiling sets the delay."""
         return self.delay * self._ceiling.rate <= 1.0 + 1e-9
 
-    @property
-    def burst_tokens(self) -> float:
-        """Most tokens that may be saved up just now."""
-        return self._bucket.capacity
-
     def tokens(self, now: float) -> float:
-        """Tokens saved up."""
+        """Tokens saved up by then."""
         return self._bucket.tokens(now, self.delay)
 
     def ready_at(self) -> float:
         """The instant from which one request may leave."""
-        return self._bucket.ready_at(self.delay if self._limits.jitter < 0.0 else self._gap)
+        return self._bucket.ready_at(self._gap)
 
     def room_at(self, promised: int, lead: float = 0.0) -> float:
         """The instant from which one more may set out beside so many with a promise.
@@ -168,8 +158,7 @@ class Pace:
         """
         delay = self.delay
         is_scattered = self._is_scattered(delay)
-        gap = self._gap if is_scattered else delay
-        due_at = self._bucket.take(now, gap, 0.0 if is_scattered else chance)
+        due_at = self._bucket.take(now, self._gap, 0.0 if is_scattered else chance)
         if is_scattered:
             self._scatter = max(0.0, 1.0 + self._limits.jitter * (2.0 * chance - 1.0))
         self._ceiling.on_sent(now, delay)
@@ -216,7 +205,7 @@ class Pace:
         """Another ceiling holds from here."""
         self._ceiling = ceiling
 
-    def lift_floor(self, *, lifted: bool = True) -> None:
+    def lift_floor(self, *, lifted: bool) -> None:
         """A rule says how fast requests may go, in place of the user's own delay; or does not."""
         self._floor = 0.0 if lifted else self._limits.floor
 

@@ -107,10 +107,10 @@ def _page(page: Any) -> Any:
 
 
 def _age(seconds: float) -> float | str:
-    """Rounded away from now: what is to come comes no earlier, what was is no later."""
+    """Rounded so that the instant is no earlier: nothing that waits for it goes too soon."""
     if not math.isfinite(seconds):
         return str(seconds)
-    return math.copysign(math.ceil(abs(seconds) * MICROSECONDS) / MICROSECONDS, seconds)
+    return math.floor(seconds * MICROSECONDS) / MICROSECONDS
 
 
 def _number(value: float) -> float | str:

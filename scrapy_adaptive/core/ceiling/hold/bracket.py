@@ -14,12 +14,10 @@ from __future__ import annotations
 import math
 
 PRICE = 9.5
-"""Pages that one refusal costs: by the formula of a stage, one request in 950 is refused
-on a limit that stands still."""
+"""Pages that one refusal costs: `stage` then has one request in 950 refused on a steady limit."""
 
 STEP = 1.0 / 3.0
-"""Share of the bracket that one step takes, in logarithms. Golden section and bisection cost
-more refusals for the same gain: a refused step costs many times what a passed one gains."""
+"""Share of the bracket that one step takes, in logarithms: bisection costs more for its gain."""
 
 NARROW = 0.03
 """Width, in logarithms, at which a bracket counts as closed: the limit is known to 3 %."""

@@ -10,6 +10,7 @@ Laws
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from typing import TYPE_CHECKING, Annotated
 
 from scrapy_adaptive.core.ceiling.base import GAPS, SLOWEST, Ceiling
@@ -17,7 +18,7 @@ from scrapy_adaptive.core.evidence import MEMORY
 from scrapy_adaptive.core.state.fields import Mark
 from scrapy_adaptive.core.types import Learned
 
-from .bracket import PRICE, is_closed, search, stage, step
+from .bracket import FIRST_CLIMB, PRICE, is_closed, search, stage, step
 from .concurrency_cap import NO_CAP, Cap
 from .epoch import ISOLATED, NO_CONGESTION, SETTLING, SHORTEST, Congestion
 from .explanations import explain
@@ -28,7 +29,7 @@ from .windows import MINUTE
 if TYPE_CHECKING:
     from scrapy_adaptive.core.types import Permit, Recovery
 
-    from .epoch import Epoch
+    from .noise import Trial
 
 AT_START = 2.0
 """Gaps of the accepted rate in the first silence of the start: it may be twice the limit."""
@@ -116,7 +117,7 @@ class Hold(Ceiling):
         that this one goes on from."""
         bracket = self.state.bracket
         rate = bracket.lo or bracket.best or (bracket.rate if bracket.hi < math.inf else 0.0)
-        if bracket.is_start and self.state.history.spacing >= ISOLATED and bracket.rate < math.inf:
+        if bracket.is_start and self.state.history.served >= ISOLATED and bracket.rate < math.inf:
             rate = max(rate, 0.5 * bracket.rate)
         if not rate:
             return None
@@ -156,12 +157,11 @@ class Hold(Ceiling):
         state, bracket = self.state, self.state.bracket
         if permit.level > 1 or state.cap is not NO_CAP:
             self._own_cap().on_accepted(permit.level)
-        state.history.on_served()
+        state.history.served += 1
         state.served += 1
         state.series += 1
         state.since_rollback += 1
         bracket.served += 1
-        state.noise.on_served()
         if latency is not None:
             weight = 1.0 / 8.0 if state.round_trip else 1.0
             state.round_trip += weight * (latency - state.round_trip)
@@ -169,19 +169,17 @@ class Hold(Ceiling):
             return
         if state.trial is not None:
             if state.trial.on_served(permit.gap):
-                self._end_trial(now)
-            return
-        if not permit.paced:
-            return
-        bracket.passed += 1
-        if bracket.passed >= self._needed:
-            self._go_up(now)
+                self._end_trial(now, state.trial)
+        elif permit.paced:
+            bracket.passed += 1
+            if bracket.passed >= self._needed:
+                self._go_up(now)
 
     def on_congestion(self, now: float, permit: Permit, *, rate: float) -> None:
         """A congestion epoch begins; what it means is thought over when it ends."""
         state, bracket = self.state, self.state.bracket
         self._own_cap()
-        self._before = state.snapshot()
+        self._before = deepcopy(state)
         seconds = now - bracket.stage_at
         if bracket.lo and not bracket.passed and seconds > MINUTE:
             # The rate did not bind: what was served all the same has passed, and is not owed.
@@ -204,35 +202,22 @@ class Hold(Ceiling):
 
     def on_recovered(self, now: float, recovery: Recovery) -> None:
         """Ask what explains the refusal, and go on by that."""
-        state, epoch = self.state, self._close(now, recovery)
+        state = self.state
+        epoch = self._congestion.close(now, recovery, state.history, state.bracket.rate)
+        state.history.on_recovered(now, recovery.waited)
+        state.least = max(epoch.least, SLOWEST)
+        state.hits += epoch.refusals
         if recovery.tries or recovery.told:
             state.quiet = max(state.quiet, epoch.outage)
         verdict = explain(state, epoch)
         if verdict.is_new:
             self._move(now, verdict.rate)
 
-    def _close(self, now: float, recovery: Recovery) -> Epoch:
-        state, history, congestion = self.state, self.state.history, self._congestion
-        epoch = congestion.close(
-            now,
-            recovery,
-            served=history.served,
-            before=history.waited,
-            spacing=history.spacing,
-            rate=state.bracket.rate,
-            held=state.bracket.lo,
-        )
-        state.least = max(epoch.least, SLOWEST)
-        state.hits += epoch.refusals
-        history.spacing = 0
-        history.on_recovered(now, recovery.waited)
-        return epoch
-
     def on_rollback(self, now: float) -> None:
         """The last epoch was a broken page's fault: go on as before."""
         least = self.state.least
         if self._before is not None:
-            self.state = self._before.snapshot()
+            self.state = deepcopy(self._before)
         self.state.since_rollback, self.state.least = 0, least
 
     def on_doubted(self) -> None:
@@ -273,7 +258,7 @@ class Hold(Ceiling):
     def _go_up(self, now: float) -> None:
         bracket = self.state.bracket
         rate = bracket.rate
-        self.state.noise.on_held()
+        self.state.noise.on_held(bracket.served)
         bracket.is_doubted = False
         if bracket.hurries:
             self._move(now, 2.0 * rate)
@@ -284,7 +269,7 @@ class Hold(Ceiling):
         if history.waited:
             bracket.best = max(bracket.best, history.served / (history.busy + history.waited))
         if rate >= bracket.hi:
-            bracket.lift()
+            bracket.lift(FIRST_CLIMB)
         if bracket.hi < math.inf:
             self._move(now, step(rate, bracket.hi))
         else:
@@ -296,13 +281,12 @@ class Hold(Ceiling):
         bracket.rate = max(SLOWEST, rate)
         bracket.stage_at = now
         bracket.passed = bracket.served = 0
-        self.state.noise.on_rate()
+        self.state.noise.refused = 0
 
-    def _end_trial(self, now: float) -> None:
+    def _end_trial(self, now: float, trial: Trial) -> None:
         """The faster rate is refused no more often: it is noise."""
         state, bracket = self.state, self.state.bracket
-        if state.trial is not None:
-            state.noise = Noise.found(state.trial.hits, state.trial.pages)
+        state.noise = Noise.found(trial.hits, trial.pages)
         state.trial = state.fallback = None
         bracket.cuts = 0
         bracket.lift(1.0)

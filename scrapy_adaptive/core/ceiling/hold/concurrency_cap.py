@@ -12,7 +12,7 @@ Laws
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from scrapy_adaptive.core.evidence import BLIND, LEAST_SHARE, MEMORY
@@ -34,7 +34,7 @@ class Cap:
 
     cap: Annotated[float, Range(1.0)] = math.inf
     levels: list[Count] = field(default_factory=list)
-    """Requests accepted lately, by how many were in flight."""
+    """Requests accepted lately, by how many were in flight. No list is changed in place."""
     evidence: list[Amount] = field(default_factory=list)
     """By level: the chance that a blind limiter would have spared all under it."""
     gap: int = RETEST
@@ -43,9 +43,6 @@ class Cap:
     is_test: bool = False
     error_count: int = 0
 
-    def __copy__(self) -> Cap:
-        return replace(self, levels=list(self.levels), evidence=list(self.evidence))
-
     def share(self, level: int) -> float:
         """Share of the recent accepted requests that had at least `level` in flight."""
         total = sum(self.levels)
@@ -53,12 +50,9 @@ class Cap:
 
     def on_accepted(self, level: int) -> None:
         """A request sent as the `level`-th in flight was accepted."""
-        levels = self.levels
-        if level >= len(levels):
-            levels.extend([0.0] * (level + 1 - len(levels)))
+        levels = self.levels + [0.0] * (level + 1 - len(self.levels))
         levels[level] += 1.0
-        if levels[level] > MEMORY:
-            self.levels = [0.5 * count for count in levels]
+        self.levels = levels if levels[level] <= MEMORY else [0.5 * count for count in levels]
         if level >= self.cap:
             self.served += 1
             self._test()

@@ -17,8 +17,10 @@ from scrapy_adaptive.core.state.fields import Amount, Instant, Seconds
 if TYPE_CHECKING:
     from scrapy_adaptive.core.types import Recovery
 
+    from .history import History
+
 ISOLATED = 30
-"""Requests served since the last refusal, from which a lone refusal stands in isolation."""
+"""Requests served since the last recovery, from which a lone refusal stands in isolation."""
 
 SHORTEST = 0.75
 """Seconds of a silence that is short at any rate, and of a stage at least: limits of a second
@@ -44,30 +46,17 @@ class Congestion:
     """Mean seconds between two sends before it."""
     refusals: int = 0
 
-    def close(
-        self,
-        now: float,
-        recovery: Recovery,
-        *,
-        served: int,
-        before: float,
-        spacing: int,
-        rate: float,
-        held: float,
-    ) -> Epoch:
+    def close(self, now: float, recovery: Recovery, history: History, rate: float) -> Epoch:
         """What it came to.
 
         Args:
-            served: requests since the recovery before.
-            before: seconds of the silence that ended with it.
-            spacing: requests served since the refusal before.
+            history: of what was served since the recovery before.
             rate: the rate in use now, 1/s.
-            held: the highest rate that passed a stage, 1/s.
         """
+        served = history.served
         outage = now - self.at
-        seconds = self.busy + outage
-        span = self.busy + max(outage, before)
-        least = served / span if span > 0.0 else 0.0
+        seconds = self.busy + max(outage, history.waited)
+        least = served / seconds if seconds > 0.0 else 0.0
         refused = max(self.rate, min(rate, least))
         is_short = not (recovery.tries or recovery.told) and recovery.waited <= max(
             SHORTEST, SETTLING * GAPS / refused
@@ -78,16 +67,14 @@ class Congestion:
             rate=refused,
             least=least,
             served=served,
-            spacing=spacing,
             level=self.level,
             outage=outage,
-            span=seconds - recovery.waited,
+            span=self.busy + outage - recovery.waited,
             gap=max(self.gap, 1.0 / refused),
             refusals=self.refusals,
             recovery=recovery,
             is_short=is_short,
             is_alone=self.refusals == 1 and (is_short or (is_told and is_cheap)),
-            was_held=refused <= held * (1.0 + 1e-9),
         )
 
 
@@ -105,8 +92,6 @@ class Epoch:
     """The rate that was served from recovery to recovery, 1/s: the limit is no less."""
     served: int
     """Requests served since the recovery before."""
-    spacing: int
-    """Requests served since the refusal before."""
     level: int
     """Requests in flight when the first refused one left."""
     outage: float
@@ -124,8 +109,6 @@ class Epoch:
     """Whether one request alone was refused, and a silence of a few gaps ended it. One that the
     site asked for may be as long as what was served before took: chance asks for seconds too, a
     window for what is left of it. A few requests tell neither, so it may be longer there."""
-    was_held: bool
-    """Whether the rate had passed a stage before."""
 
     @property
     def allowed(self) -> float:

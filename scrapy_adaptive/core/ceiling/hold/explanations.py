@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from .state import Bracket, State
 
 MARGIN = 0.01
-"""Share by which the held rate stays under what the account says: an account of a hundred pages
-is off by one. The first cut of a held rate that is refused in isolation; after each further
-refusal the next is twice it."""
+"""Share by which the held rate stays under what the history says: one of a hundred pages is off
+by one. Also the first cut of a held rate that is refused in isolation; the next is twice it."""
 
 CUTS = 3
 """Cuts of a held rate in a row, without help, from which the refusals may not be the rate's."""
@@ -56,7 +55,8 @@ def by_cap(state: State, epoch: Epoch) -> Verdict | None:
 
 def by_noise(state: State, epoch: Epoch) -> Verdict | None:
     """No more refusals at this rate than come by chance."""
-    is_noise = state.noise.on_refused(epoch.refusals) and not epoch.recovery.tries
+    is_explained = state.noise.on_refused(epoch.refusals, state.bracket.served)
+    is_noise = is_explained and not epoch.recovery.tries
     return Verdict(state.bracket.rate, is_new=False) if is_noise else None
 
 
@@ -65,8 +65,7 @@ def by_trial(state: State, epoch: Epoch) -> Verdict | None:
     trial, before = state.trial, state.fallback
     if trial is None or before is None:
         return None
-    waited = epoch.recovery.waited
-    if epoch.is_alone and not trial.on_refused(epoch.served, waited):
+    if epoch.is_alone and not trial.on_refused(epoch.served, epoch.recovery.waited):
         return Verdict(state.bracket.rate, is_new=False)
     state.trial = state.fallback = None
     state.series = state.hits = 0
@@ -92,24 +91,25 @@ def by_chance(state: State, epoch: Epoch) -> Verdict | None:
 def by_rate(state: State, epoch: Epoch) -> Verdict:
     """The site allows less than this rate."""
     bracket, least = state.bracket, epoch.allowed
+    was_held = epoch.rate <= bracket.lo * (1.0 + 1e-9)
     if bracket.is_window:
         bracket.unit = 0.0
-    if epoch.was_held:
-        state.noise.on_held()
+    if was_held:
+        state.noise.on_held(bracket.served)
     if not epoch.is_alone:
         bracket.cuts = state.series = state.hits = 0
-    is_isolated = epoch.spacing >= ISOLATED
+    is_isolated = epoch.served >= ISOLATED
     faster = FASTER if is_isolated else MUCH_FASTER
     is_slow = faster * epoch.rate <= bracket.best and not bracket.unit
-    if epoch.is_alone and (epoch.was_held or is_slow):
+    if epoch.is_alone and (was_held or is_slow):
         if is_isolated:
             least = _cut(state, epoch, least)
         bracket.cuts += 1
         if is_slow or bracket.cuts > CUTS:
             return _begin_trial(state, epoch, faster, least)
-    if epoch.was_held or not bracket.best:
+    if was_held or not bracket.best:
         bracket.lo = 0.0
-    _enclose(bracket, epoch, least, state.noise.unexpected)
+    _enclose(bracket, epoch, least, state.noise.unexpected(bracket.served))
     unit, rate = explained(epoch, bracket.unit)
     rate *= 1.0 - MARGIN
     if bracket.lo < rate < bracket.hi:
@@ -150,7 +150,7 @@ def _enclose(bracket: Bracket, epoch: Epoch, least: float, unexpected: float) ->
         unexpected: refusals at this rate beyond those that noise explains.
     """
     held, refusals = bracket.lo, 1 if bracket.is_start else epoch.refusals
-    if not bracket.is_start:  # the first account may be a burst's
+    if not bracket.is_start:  # the first history may be a burst's
         bracket.best = max(bracket.best, epoch.least)
     bracket.hi = epoch.rate
     bracket.is_start = bracket.is_doubted = bracket.is_window = False
@@ -169,7 +169,7 @@ def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Ver
     told = unit_above(state.quiet) if epoch.recovery.told else 0.0
     state.fallback = before = copy(bracket)
     before.lo, before.cuts, before.best = 0.0, 0, 0.0
-    _enclose(before, epoch, least, state.noise.unexpected)
+    _enclose(before, epoch, least, state.noise.unexpected(bracket.served))
     state.trial = Trial.begin(
         state.hits,
         state.series,

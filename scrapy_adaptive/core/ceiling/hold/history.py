@@ -29,8 +29,6 @@ class History:
 
     served: int = 0
     """Requests served since the last recovery."""
-    spacing: int = 0
-    """Requests served since the last refusal."""
     waited: Amount = 0.0
     """Seconds of silence before the last recovery: the site may have saved up in them."""
     busy: Amount = 0.0
@@ -47,11 +45,6 @@ class History:
         self.gap += (max(delay, busy - self.busy) - self.gap) / LATELY
         self.busy = busy
         self.sent_at = now
-
-    def on_served(self) -> None:
-        """A request was served."""
-        self.served += 1
-        self.spacing += 1
 
     def on_recovered(self, now: float, waited: float = 0.0) -> None:
         """The pause is over: nothing is owed, and no more saved up than in so many seconds."""

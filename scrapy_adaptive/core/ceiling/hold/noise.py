@@ -40,8 +40,7 @@ BLAMED = 5.0
 """The same, that it is: this costs little if it was wrong."""
 
 CLUSTER = 4.0
-"""Log likelihood ratio from which refusals at one rate are more than those counted before explain.
-"""
+"""Log likelihood ratio from which refusals at one rate are more than noise explains."""
 
 
 @dataclass(slots=True)
@@ -54,8 +53,6 @@ class Noise:
     """Most that it is ever taken for, as a share."""
     refused: int = 0
     """Refusals at the present rate."""
-    served: int = 0
-    """Requests served at the present rate."""
 
     @property
     def ratio(self) -> float:
@@ -68,38 +65,28 @@ class Noise:
         counted = max(float(pages), hits / MOST)
         return cls(float(hits), counted, min(MOST, (hits + math.sqrt(hits)) / counted))
 
-    def on_served(self) -> None:
-        """A request was served."""
-        if self.hits:
-            self.served += 1
-
-    def on_refused(self, refusals: int = 1) -> bool:
+    def on_refused(self, refusals: int, served: int) -> bool:
         """So many were refused at once; returns whether noise explains it, with all that were at
-        this rate."""
+        this rate, at which so many were served."""
         if not self.hits:
             return False
         self.refused += refusals
-        here = self.refused + self.served
+        here = self.refused + served
         return self.refused < 2 or excess(self.refused, here, self.hits, self.pages) <= CLUSTER
 
-    @property
-    def unexpected(self) -> float:
-        """Refusals at the present rate beyond those that noise explains."""
-        return max(0.0, self.refused - self.ratio * self.served)
+    def unexpected(self, served: int) -> float:
+        """Refusals at the present rate, at which so many were served, that noise leaves over."""
+        return max(0.0, self.refused - self.ratio * served)
 
-    def on_held(self) -> None:
+    def on_held(self, served: int) -> None:
         """A stage has passed, or a held rate was refused: what was refused there was noise.
 
         If stages that passed alone counted, noise would seem ever rarer than it is. Some of it may
         have been the limit's; so it never seems more than what was counted at first allows.
         """
         if self.hits:
-            self.pages += self.served
+            self.pages += served
             self.hits = min(self.hits + self.refused, self.most * self.pages)
-
-    def on_rate(self) -> None:
-        """The rate changes: refusals are counted anew."""
-        self.refused = self.served = 0
 
 
 NO_NOISE = Noise()
@@ -139,8 +126,8 @@ class Trial:
     """Requests at the slower rate, and here."""
     ratio: Share
     """Share that was refused at the slower rate."""
-    beyond: Share
-    """Share that is refused at the faster rate, if the slower one was at the limit."""
+    faster: Annotated[float, Range(1.0)]
+    """The faster rate, as a multiple of the slower one."""
     saved: Amount
     """Requests for which what the site saves up in a pause may last: they prove nothing."""
     free: Amount
@@ -159,8 +146,8 @@ class Trial:
         Raises:
             ValueError: there is such a one.
         """
-        if not (0.0 < self.ratio < self.beyond < 1.0 and self.gap > 0.0):
-            raise ValueError(f"Trial has {self.ratio}, {self.beyond} and {self.gap}")
+        if not (0.0 < self.ratio < 1.0 < self.faster < math.inf and self.gap > 0.0):
+            raise ValueError(f"Trial has {self.ratio}, {self.faster} and {self.gap}")
 
     @classmethod
     def begin(
@@ -185,9 +172,7 @@ class Trial:
         """
         ratio = min(hits / max(1, pages), MOST)
         saved /= 1.0 - 1.0 / faster
-        free = max(window, saved)
-        beyond = 1.0 - (1.0 - ratio) / faster
-        return cls(hits, pages, ratio, beyond, saved, free, gap, wait)
+        return cls(hits, pages, ratio, faster, saved, max(window, saved), gap, wait)
 
     def on_served(self, gap: float) -> bool:
         """A request was served at the faster rate; returns whether it is noise, then.
@@ -198,34 +183,30 @@ class Trial:
         Args:
             gap: seconds since the request before.
         """
-        faster = self._faster
         self.pages += 1
-        beyond = min(1.0, (1.0 - gap / self.gap) / (1.0 - 1.0 / faster))
+        beyond = min(1.0, (1.0 - gap / self.gap) / (1.0 - 1.0 / self.faster))
         self.free = min(max(self.free, self.saved), self.free - beyond)
         if self.free < 0.0:
-            self.evidence += self.free * math.log(faster)
+            self.evidence += self.free * math.log(self.faster)
             self.free = 0.0
         return self.evidence <= -SURE
-
-    @property
-    def _faster(self) -> float:
-        return (1.0 - self.ratio) / (1.0 - self.beyond)
 
     def on_refused(self, served: int, wait: float) -> bool:
         """A request was refused at the faster rate; returns whether the rate is to blame.
 
-        It is as well where the silence grows by what the faster rate had saved: the site asks for
-        what is left of a window.
+        At the limit, the faster rate has what is beyond it refused. It is to blame as well where
+        the silence grows by what it had saved: the site asks for what is left of a window.
 
         Args:
             served: requests since the silence before.
             wait: seconds of this one.
         """
-        saved = served * self.gap * (1.0 - 1.0 / self._faster)
+        saved = served * self.gap * (1.0 - 1.0 / self.faster)
         if wait > self.wait + 0.5 * saved:
             return True
         self.hits += 1
         self.pages += 1
         self.free = max(self.free, self.saved)
-        self.evidence += math.log(self.beyond / self.ratio)
+        beyond = 1.0 - (1.0 - self.ratio) / self.faster
+        self.evidence += math.log(beyond / self.ratio)
         return self.evidence >= BLAMED

@@ -1,21 +1,19 @@
-"""All that the ceiling knows of a site: plain data, copied whole by `snapshot`.
+"""All that the ceiling knows of a site: plain data, which may be copied whole.
 
 Laws
 ----
-* A snapshot shares nothing with the state that it was taken of.
 * Rates are requests a second, instants monotonic seconds.
 """
 
 from __future__ import annotations
 
 import math
-from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from scrapy_adaptive.core.state.fields import Amount, Instant, Range, Rate, Seconds, Share
 
-from .bracket import FAR, FIRST_CLIMB, PRICE
+from .bracket import FAR, PRICE
 from .concurrency_cap import NO_CAP, Cap
 from .epoch import ISOLATED
 from .history import History
@@ -59,7 +57,7 @@ class Bracket:
     cuts: Annotated[int, Range(0, 64)] = 0
     """Cuts in a row of a held rate, each after a refusal that stood alone."""
 
-    def lift(self, climb: float = FIRST_CLIMB) -> None:
+    def lift(self, climb: float) -> None:
         """Void the upper bound: the limit may lie above it; the steps begin with that share."""
         self.hi = math.inf
         self.climb = climb / 2.0
@@ -102,15 +100,3 @@ class State:
     """Requests served since the last broken page."""
     least: Rate = math.inf
     """The rate that was surely served before the last refusal, 1/s."""
-
-    def snapshot(self) -> State:
-        """A copy that shares nothing with it."""
-        return replace(
-            self,
-            bracket=copy(self.bracket),
-            history=copy(self.history),
-            noise=copy(self.noise),
-            cap=copy(self.cap),
-            trial=copy(self.trial),
-            fallback=copy(self.fallback),
-        )

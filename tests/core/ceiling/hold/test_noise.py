@@ -61,28 +61,25 @@ class TestClusters:
     def test_six_beside_two_hundred_are_explained_and_seven_are_not(self) -> None:
         """6 ln(6 / 2.05) + 4 ln(4 / 7.95) = 3.7, but 7 ln(7 / 2.26) + 4 ln(4 / 8.74) = 4.8."""
         known = noise()
-        known.served = 200
-        assert [known.on_refused() for _ in range(7)] == [*[True] * 6, False]
-        assert known.unexpected == pytest.approx(6.0), "seven, where one was expected"
+        assert [known.on_refused(1, served=200) for _ in range(7)] == [*[True] * 6, False]
+        assert known.unexpected(200) == pytest.approx(6.0), "seven, where one was expected"
 
     @pytest.mark.parametrize("count", [1, 6, 100])
     def test_one_refusal_at_a_rate_is_no_cluster(self, count: int) -> None:
         """However soon it comes; the second soon after is one."""
         known = noise()
-        known.served = count
-        assert known.on_refused()
-        assert known.on_refused() is (count == 100)
+        assert known.on_refused(1, served=count)
+        assert known.on_refused(1, served=count) is (count == 100)
 
     def test_a_rate_that_passed_tells_how_often_noise_refuses(self) -> None:
         """4 of 800 before, 1 of 200 now; never more than 4 + √4 of 800."""
         known = noise()
-        known.served = 200
-        known.on_refused()
-        known.on_held()
+        known.on_refused(1, served=200)
+        known.on_held(served=200)
         assert known.ratio == pytest.approx(5 / 1000)
         for _ in range(20):
-            known.refused, known.served = 13, 1000
-            known.on_held()
+            known.refused = 13
+            known.on_held(served=1000)
         assert known.ratio == pytest.approx(6 / 800)
 
 
