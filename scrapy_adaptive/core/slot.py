@@ -717,7 +717,7 @@ class Slot:
         if self._failed_epoch:
             self.suspects.on_pardon()
             self.ceiling.on_rollback(now)
-            self._excused, self._failed_epoch = True, False
+            self._excused = True
         self._recover(now, Signal.GONE)
         self._withdraw_probe()
 
@@ -729,7 +729,7 @@ class Slot:
             self.ceiling.on_resumed(now)
         else:
             self.ceiling.on_recovered(now, recovery)
-        self._excused = False
+        self._excused = self._failed_epoch = False
         return recovery
 
     def _look_at_failures(self, now: float) -> None:

@@ -181,3 +181,22 @@ class TestUplink:
         virtual.wait(GIVE_UP)
         assert not virtual.fail(virtual.send("a"), silent=True).again
         assert virtual.governor.stopped_by(virtual.now) is None
+
+
+class TestForgiven:
+    """What the crawler's own line did is forgiven, and nothing else."""
+
+    def test_a_silence_that_the_site_asked_for_stays(self) -> None:
+        """The host had failed once, and recovered long ago."""
+        virtual = served(Limits(start_delay=0.1))
+        for _ in range(3):
+            virtual.wait_out()
+            virtual.fail(virtual.send())
+        virtual.wait_out()
+        virtual.accept(virtual.send())
+        virtual.fetch(100)
+        slot = virtual.slot()
+        rate = slot.rate
+        slot.resume_pause(virtual.now, 500.0)
+        slot.forgive_failures(virtual.now)
+        assert (slot.silent_for(virtual.now), slot.rate) == (500.0, rate)

@@ -223,8 +223,9 @@ class Crawl(Observer):
 
     @rule(key=KEYS, seconds=st.sampled_from([0.0, 3.0]))
     def obey_robots(self, key: str, seconds: float) -> None:
-        """The site's robots.txt is read."""
-        self.governor.slot(key, self.now).pace.crawl_delay = seconds
+        """The site's robots.txt is read; the longest delay that it asked for counts."""
+        pace = self.governor.slot(key, self.now).pace
+        pace.crawl_delay = max(pace.crawl_delay, seconds)
 
     # What holds after each step
 

@@ -18,6 +18,7 @@ Laws
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Annotated
 
 from scrapy_adaptive.core.evidence import LEAST_SHARE, MEMORY
@@ -98,6 +99,10 @@ class Classes:
         self._evidence: dict[str, float] = {}
         """Class to the chance of what was seen under a blind limiter, beside its own limit; what
         speaks for neither is not kept."""
+
+    def after_reading(self, names: Collection[str]) -> None:
+        """Only so many classes were kept: shares are of these."""
+        self._total = sum(self._served.values())
 
     def share(self, kind: str) -> float:
         """Share of the requests accepted lately that had this class; high while few are known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from random import Random
 
@@ -16,6 +17,8 @@ from scrapy_adaptive.core.diagnosis.page_classes import (
     normalised,
 )
 from scrapy_adaptive.core.evidence import BLIND, MEMORY
+from scrapy_adaptive.core.state.reading import Clock, read_into
+from scrapy_adaptive.core.state.writing import written
 
 
 def served(**counts: int) -> Classes:
@@ -191,3 +194,11 @@ def test_refusals_of_classes_of_which_nothing_was_served_are_not_counted() -> No
     classes.on_first_refused("/a")
     classes.on_accepted("/a")
     assert classes.refused_share("/a") == 0.0
+
+
+def test_of_many_classes_the_shares_are_of_those_that_were_kept() -> None:
+    """Two pages each of 30 classes; the latest sixteen are kept: 2 of 32."""
+    classes = served(**{f"k{number}": 2 for number in range(30)})
+    read = Classes()
+    read_into(read, json.loads(json.dumps(written(classes, Classes(), 0.0))), Clock(0.0, 0.0))
+    assert read.share("k29") == pytest.approx((2 + 1) / (32 + 1))
