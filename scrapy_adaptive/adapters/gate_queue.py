@@ -82,6 +82,10 @@ class GateQueue:
         fitting = (each for each in queue if is_suspect(each.request) is suspected)
         return next(fitting, queue[0])
 
+    def unscheduled(self, key: str) -> Waiter | None:
+        """The first of those who wait for this slot and need no place in CONCURRENT_REQUESTS."""
+        return next((each for each in self._waiters[key] if not each.scheduled), None)
+
     def of(self, key: str) -> list[Waiter]:
         """Everybody who waits for this slot."""
         return list(self._waiters.get(key, ()))

@@ -90,6 +90,7 @@ class InFlight:
         result = self._governor.take(key, self._clock())
         if isinstance(result, Hold):
             return False
+        self.end(request)  # the same object may be under way already
         self._in_flight[request] = Flight(result, scheduled)
         if result.probe:
             self._reporting.on_probe(result.key, request)

@@ -101,9 +101,11 @@ class Timers:
             self._timer = call_later(0, self._look, looks - 1)
             return
         self._timer, self._at = None, math.inf
-        self._ring(self._due(self._clock()))
-        if self._heap:
-            self._set(self._heap[0][0])
+        try:
+            self._ring(self._due(self._clock()))
+        finally:
+            if self._heap:
+                self._set(self._heap[0][0])
 
     def _due(self, now: float) -> list[str]:
         due = []

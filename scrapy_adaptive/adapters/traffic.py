@@ -206,13 +206,14 @@ class Traffic:
         leaf = self.names.leaf(key, request)
         is_late = self._engage(request, key, leaf)
         if is_late and self._waits_long(leaf):
-            self._on_freed(key)
+            self.on_freed(key)
             return self._send_back(request)
         if self.closing.is_paused(key) and (copy := self._stale_copy(request)) is not None:
-            self._on_freed(key)
+            self.on_freed(key)
             return copy
         if leaf in self._gate_queue or not self.in_flight.begin(request, leaf, scheduled=scheduled):
             first = False
+            self.on_freed(key)  # it has no reservation any more, and no permit yet
             while True:
                 if not await self._wait(request, leaf, scheduled=scheduled, first=first):
                     return self._stale_copy(request) or self.closing.give_up(
@@ -224,7 +225,8 @@ class Traffic:
                 key = self.names.under(self.governor.host_of(key), request)
                 leaf, first = self.names.leaf(key, request), True
         else:  # who was waited for by others has seen to them
-            self.rearm(key)
+            for each in self.governor.family(key):
+                self.rearm(each)
             if leaf != key:
                 self.rearm(leaf)
         return None
@@ -244,7 +246,7 @@ class Traffic:
             self._host_load.on_sent(host, key)
         reservation = self.room.on_at_gate(request, key)
         if reservation is not None and reservation.slot != key:
-            self._rearm_family(reservation.slot)
+            self.on_freed(reservation.slot)
         is_late, may_go_back = False, self._send_backs.get(request, 0) < MOST_SEND_BACKS
         if reservation is not None:
             queue_slot = self.governor.slot_key(reservation.queue_key)
@@ -293,6 +295,8 @@ class Traffic:
         self._engine.widen_scraper(wide=self._unscheduled_count > 0)
         self._engine.lend(lends)
         self._turn_away(key)
+        if not scheduled:  # it needs no place: those before it may wait for one
+            self._awaits_pop.pop(key, None)
         self.rearm(key)
         try:
             return await maybe_deferred_to_future(waiter.done)
@@ -319,8 +323,12 @@ class Traffic:
                 self._awaits_pop[key] = None
                 return True
             if waiter.scheduled and waiter.lends and not self._engine.has_place:
-                self._awaits_pop[key] = None
-                break
+                # Whoever has the place may await one of these: a robots.txt, a token.
+                beside = self._gate_queue.unscheduled(key)
+                if beside is None:
+                    self._awaits_pop[key] = None
+                    break
+                waiter = beside
             if not self.in_flight.begin(waiter.request, key, scheduled=waiter.scheduled):
                 break
             self._end_wait(waiter)
@@ -346,7 +354,10 @@ class Traffic:
             or self.is_suspect(waiter.request)
         ):
             return False
-        return self.room.has_suspect(key)
+        if not (self._engine.has_place and self.room.has_suspect(key)):
+            return False
+        hold = self.governor.queue_hold(key, self.clock())
+        return hold is None or hold.until < math.inf  # else it waits for who waits here
 
     # The way back
 
@@ -384,7 +395,7 @@ class Traffic:
         """The request is on its way back, or went another way: its reservation ends."""
         promised = self.room.on_left(request)
         if promised is not None:
-            self._rearm_family(promised)
+            self.on_freed(promised)
 
     def on_received(self, request: Request) -> None:
         """The request has its answer: pages that wait for a robots.txt go on."""
@@ -431,13 +442,13 @@ class Traffic:
             self._sort(key)
         for each in self.governor.family(key):
             self._turn_away(each)
-        self._on_freed(key)
+        self.on_freed(key)
         if self.governor.known is not None:
             self._free_meters(permit)
         for each in self._awaits_pop:
             self._timers.arm(each, self.clock())
 
-    def _on_freed(self, key: str) -> None:
+    def on_freed(self, key: str) -> None:
         """A place of this slot is free: it is for who waits, under it and beside it too."""
         for each in self.governor.family(key):
             self.rearm(each, room_at=self.room.on_freed(each))
@@ -446,7 +457,8 @@ class Traffic:
         """Known limits count one less under way: who waits for that, or for the slot, may go."""
         meters = [each.key for each in permit.meters]
         self._rearm_meters(meters)
-        for each in self._leaves_at_gate(permit.key, meters):
+        family = self.governor.family(permit.key)
+        for each in {leaf: None for slot in family for leaf in self._leaves_at_gate(slot, meters)}:
             self._turn_away(each)
             self.rearm(each)
 
@@ -525,8 +537,8 @@ class Traffic:
     def tick(self) -> None:
         """Once a second: find what went another way, and notice that the spider closes."""
         self.sweep()
-        while self._awaits_pop and self._engine.has_place and self.serve_waiting():
-            pass
+        for each in self._awaits_pop:
+            self._timers.arm(each, self.clock())
         self.closing.has_begun = self.closing.has_begun or self._engine.is_closing
         if self.closing.has_begun:
             for key in list(self._gate_queue):
@@ -540,7 +552,7 @@ class Traffic:
         for request in [each for each in self._robots if not self._engine.is_active(each)]:
             self.on_received(request)
         for key in self.room.sweep():
-            self._rearm_family(key)
+            self.on_freed(key)
 
     def on_closed(self) -> None:
         """The spider has closed."""

@@ -93,6 +93,20 @@ def test_a_page_that_is_on_its_way_when_its_host_refuses_holds_up_no_copy(
     assert sorted(ours.urls) == sorted(urls)
 
 
+def test_copies_that_a_rule_counts_come_at_once_too(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    site = origin(stale_page)
+    settings = cache(tmp_path, "RFC2616Policy")
+    urls = [f"{site.url}/{n}" for n in range(PAGES)]
+    crawl(UrlsSpider, settings, adaptive=False, arguments={"urls": urls})
+
+    site.handler = lambda visit: refusal(503, retry_after=60, delay=0.3)
+    settings |= {"ADAPTIVE_RULES": [{"concurrency": 4}], "CONCURRENT_REQUESTS_PER_DOMAIN": 2}
+    ours = crawl(UrlsSpider, settings, timeout=50, arguments={"urls": urls})
+    assert sorted(ours.urls) == sorted(urls)
+
+
 @pytest.mark.parametrize("reactor", ["asyncio", "none"])
 def test_cached_pages_of_a_paused_host_come_at_once(
     reactor: Reactor, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path

@@ -30,6 +30,7 @@ from scrapy_adaptive.core.types import Wanted
 
 from .host_requests import HostRequests
 from .open_files import OpenFiles
+from .routing import STALE
 from .waiting_room import routing_of
 
 if TYPE_CHECKING:
@@ -259,6 +260,11 @@ class HostQueue:
         self._rise(host)
         self._file(self._hosts[host])
         return True
+
+    def look_at_copies(self, slot: str) -> bool:
+        """The slot is silent: who has a stale copy need not wait; returns whether one did."""
+        hosts = [host for host in self._sleepers.get(slot, ()) if host.endswith(STALE)]
+        return sum(map(self.look_again, hosts)) > 0
 
     def look_again_at_all(self) -> None:
         """Whatever sleeps may have another reason to, or none."""

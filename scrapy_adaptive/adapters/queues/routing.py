@@ -241,6 +241,9 @@ class Routing:
             self._free(leaf)
             return
         meters = tuple(leaf.split(FIELD)[1:]) if leaf != slot else ()
+        former = self._reserved.pop(request, None)
+        if former is not None:  # the same object was queued twice: one of it has a place
+            self._free(former.leaf)
         self._reserved[request] = Reservation(queue_key, slot, self._clock(), leaf, meters)
         if self.discount:
             self._taken[queue_key] += 1
@@ -253,7 +256,10 @@ class Routing:
     def before_pop(self) -> bool:
         """The engine has a place: whether somebody at the gate takes it."""
         self._look_at_oldest()
-        return self._traffic.serve_waiting()
+        is_served = self._traffic.serve_waiting()
+        if is_served:  # with None the engine stops asking; there may be more places
+            self._engine.nudge()
+        return is_served
 
     def ask_again(self) -> None:
         """Requests may be ready, but looking for one has taken long enough."""
@@ -383,7 +389,7 @@ class Routing:
         if hold is None:
             return sum(queue.wake(slot) for queue in self._queues) > 0
         is_silent = self._cached is not None and hold.reason in SILENT
-        return is_silent and sum(queue.look_again(slot + STALE) for queue in self._queues) > 0
+        return is_silent and sum(queue.look_at_copies(slot) for queue in self._queues) > 0
 
     def may_leave(self, queue_key: str) -> bool:
         """Whether no rule holds this queue's requests."""
@@ -413,8 +419,8 @@ class Routing:
             self._reserved.move_to_end(request)
             return
         slot = self.on_left(request)
-        if slot is not None and not self.on_due(slot):
-            self._traffic.rearm(slot)
+        if slot is not None:
+            self._traffic.on_freed(slot)
 
     def _free(self, slot: str) -> None:
         """A place of this slot, and of its meters if it is a leaf, is promised to nobody."""
