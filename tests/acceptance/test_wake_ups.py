@@ -22,7 +22,8 @@ from scrapy.http.request import NO_CALLBACK
 
 from scrapy_adaptive.adapters.extension import AdaptiveThrottle
 from tests.crawling import Crawler
-from tests.servers.origin import Answer, Origin, Visit, refusal, robots_txt
+from tests.servers.origin import Answer, Origin, Visit, image, refusal, robots_txt
+from tests.servers.valkey import Valkey
 from tests.spiders import UrlsSpider
 
 LEARNED = {"rate": 50.0, "refused_rate": None, "concurrency": None, "price": 0.0, "silence": 0.0}
@@ -268,3 +269,45 @@ def test_a_request_that_is_queued_twice_keeps_no_place_for_ever(
     }
     done = crawl(TwiceSpider, settings, timeout=60, arguments={"urls": urls})
     assert set(done.urls) == set(urls)
+
+
+class FilesSpider(UrlsSpider):
+    """The file of each page is on the other host."""
+
+    hosts = ("127.3.4.1", "127.3.4.2")
+
+    async def start(self) -> AsyncIterator[Any]:
+        """Through the frontier."""
+        for url in self.urls:
+            yield Request(str(url), callback=self.parse, errback=self.lose)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        """The page, and where its file is."""
+        one, other = self.hosts if self.hosts[0] in response.url else reversed(self.hosts)
+        file = f"{response.url.replace(one, other)}.png"
+        yield {"url": response.url, "status": response.status, "file_urls": [file]}
+
+
+def test_two_workers_that_wait_for_each_others_hosts_go_on(
+    valkey: Valkey, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """A page that waits for so long is fetched once more; none is lost."""
+
+    def handler(visit: Visit) -> Answer:
+        return image() if visit.path.endswith(".png") else Answer(delay=3.0)
+
+    site = origin(handler, addresses=FilesSpider.hosts)
+    urls = [f"{site.url_at(host)}/{n}" for n in range(2) for host in FilesSpider.hosts]
+    settings = {
+        "ADAPTIVE_FRONTIER": valkey.frontier(),
+        "ADAPTIVE_FRONTIER_HOSTS": 1,
+        "ADAPTIVE_FRONTIER_PER_HOST": 1,
+        "ADAPTIVE_FRONTIER_STAY": 0,
+        "ADAPTIVE_START_DELAY": 0.05,
+        "ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1},
+        "FILES_STORE": str(tmp_path / "files"),
+    }
+    running = [
+        crawl.start(FilesSpider, settings, timeout=200, arguments={"urls": urls}) for _ in range(2)
+    ]
+    assert {url for each in running for url in each.wait().urls} == set(urls)

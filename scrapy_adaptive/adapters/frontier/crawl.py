@@ -14,6 +14,7 @@ import json
 import logging
 import math
 import os
+import random
 import socket
 import time
 from collections import deque
@@ -62,6 +63,10 @@ AT_A_TIME = 10
 
 MOST_SEEDS = 500
 """Start requests that are found before the earlier ones are written down."""
+
+STUCK = 15.0
+"""Seconds, and up to twice as many by chance, for which a worker keeps a host that others want
+while it waits for one of theirs itself."""
 
 TURN = 5.0
 """Seconds for which a host is held though others wait for it, or nothing is left of it."""
@@ -121,6 +126,7 @@ class FrontierCrawl(Owner):
         self._state = state
         self._flushed: list[Deferred[None]] = []
         self._has_failed = self._is_told = False
+        self._patience = STUCK * (1.0 + random.random())
         self._looked_at = -math.inf
         connect = crawler.signals.connect
         connect(self._on_opened, signal=signals.spider_opened)
@@ -310,11 +316,22 @@ class FrontierCrawl(Owner):
             parked = self._parked_for(host, now)
             if parked:
                 self._leave(host)
-            if any(visit.was_sent for visit in visits.values()):
+            if any(visit.was_sent for visit in visits.values()) and not self._is_stuck(host):
                 continue
             is_left = not visits and self.rights.idle_since(host) >= TURN
             if parked or host in self.rights.leaving or is_left:
                 self._give_back(lease, parked)
+
+    def _is_stuck(self, host: str) -> bool:
+        """Whether two workers may wait for each other: for this host, and for one where an image of
+        a page of it is. The page is fetched once more then."""
+        now, governor = self._traffic.clock(), self._traffic.governor
+        return (
+            host in self.rights.leaving
+            and bool(self.rights.wanted)
+            and self.rights.idle_since(host) >= self._patience
+            and not any(governor.slot(slot, now).in_flight for slot in self._slots.get(host, ()))
+        )
 
     def _parked_for(self, host: str, now: float) -> float:
         """Seconds for which all slots of a host are parked; 0 where one is not."""
