@@ -208,7 +208,7 @@ class Traffic:
         if is_late and self._waits_long(leaf):
             self.on_freed(key)
             return self._send_back(request)
-        if self.closing.is_paused(key) and (copy := self._stale_copy(request)) is not None:
+        if (copy := self._stale_copy(request)) is not None and self.closing.is_paused(key):
             self.on_freed(key)
             return copy
         if leaf in self._gate_queue or not self.in_flight.begin(request, leaf, scheduled=scheduled):
@@ -374,8 +374,9 @@ class Traffic:
         who has a stale copy."""
         if self.closing.is_too_long(key):
             self.turn_away(key)
-        elif self.closing.is_paused(key):
-            self.turn_away(key, lambda request: self._stale_copy(request) is not None)
+        elif any(STALE_META_KEY in waiter.request.meta for waiter in self._gate_queue.of(key)):
+            if self.closing.is_paused(key):
+                self.turn_away(key, lambda request: self._stale_copy(request) is not None)
 
     def turn_away(
         self, key: str, is_meant: Callable[[Request], bool] = lambda request: True

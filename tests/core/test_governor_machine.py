@@ -28,7 +28,7 @@ TOLD = st.none() | st.none() | st.sampled_from([0.0, 0.5, 30.0, 86_400.0])
 PAGES = st.sampled_from(["x", "x", "y", "z", None])
 SECONDS = st.sampled_from([0.0, 0.01, 0.3, 2.0, 20.0, 4000.0])
 MICROSECOND = 2e-6
-"""Seconds by which an instant may come later where a slot was forgotten meanwhile."""
+"""Seconds of rounding in an instant where a slot was forgotten meanwhile."""
 
 THINKS = (Event.RECOVERED, Event.BROKEN, Event.LONE_FAILURE)
 """After these the law that holds a limit may go slower; the other one has cut before."""
@@ -86,7 +86,7 @@ class Crawl(Observer):
         assert len(mine) < self.limits.concurrency
         assert not any(other.doubted for other in mine)
         if seen.was_forgotten:
-            assert self.shares_limit or self.now >= seen.quiet_until
+            assert self.shares_limit or self.now >= seen.quiet_until - MICROSECOND
             seen.paused = seen.excusable = permit.probe
             seen.was_forgotten = False
         assert self.shares_limit or permit.probe == seen.paused
