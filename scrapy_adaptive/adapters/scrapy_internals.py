@@ -261,6 +261,11 @@ class Engine:
         )
 
     @property
+    def has_cache(self) -> bool:
+        """Whether responses are kept in an HTTP cache."""
+        return self._cache is not None
+
+    @property
     def _cache(self) -> HttpCacheMiddleware | None:
         return self._crawler.get_downloader_middleware(HttpCacheMiddleware)
 

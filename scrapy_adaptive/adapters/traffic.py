@@ -379,7 +379,8 @@ class Traffic:
 
     def _has_copies(self, key: str) -> bool:
         """Whether any who waits for this slot has a stale copy."""
-        return any(STALE_META_KEY in each.request.meta for each in self._gate_queue.of(key))
+        waiting = self._gate_queue.of(key) if self._engine.has_cache else ()
+        return any(STALE_META_KEY in each.request.meta for each in waiting)
 
     def turn_away(
         self, key: str, is_meant: Callable[[Request], bool] = lambda request: True
