@@ -263,7 +263,7 @@ class Engine:
     @property
     def has_cache(self) -> bool:
         """Whether responses are kept in an HTTP cache."""
-        return self._cache is not None
+        return bool(self._crawler.settings.getbool("HTTPCACHE_ENABLED"))
 
     @property
     def _cache(self) -> HttpCacheMiddleware | None:
