@@ -374,13 +374,8 @@ class Traffic:
         who has a stale copy."""
         if self.closing.is_too_long(key):
             self.turn_away(key)
-        elif self._has_copies(key) and self.closing.is_paused(key):
+        elif self._engine.has_cache and self.closing.is_paused(key):
             self.turn_away(key, lambda request: self._stale_copy(request) is not None)
-
-    def _has_copies(self, key: str) -> bool:
-        """Whether any who waits for this slot has a stale copy."""
-        waiting = self._gate_queue.of(key) if self._engine.has_cache else ()
-        return any(STALE_META_KEY in each.request.meta for each in waiting)
 
     def turn_away(
         self, key: str, is_meant: Callable[[Request], bool] = lambda request: True

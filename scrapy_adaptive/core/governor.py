@@ -224,7 +224,7 @@ class Governor:
         """The leaf of that key; what its rules say is what its slot begins with."""
         known = self.known
         assert known is not None
-        leaf = known.leaf(key)
+        leaf = known.enter(key)
         rate, places = known.expected.get(leaf.slot), known.places.get(leaf.slot, 0)
         if rate is not None or places:
             host = self._families.host_of(leaf.slot)

@@ -101,14 +101,23 @@ class KnownLimits:
         return FIELD.join([slot, *keys]) if keys else slot
 
     def leaf(self, key: str) -> Leaf:
-        """The leaf of that key; meters of rules that are gone count no more."""
+        """The leaf of that key; meters of rules that are gone count no more. To ask is to have no
+        request of it yet."""
+        found = self._leaves.get(key)
+        if found is None:
+            slot, *keys = key.split(FIELD)
+            meters = [(each, rule) for each in keys if (rule := self.rule_of(each)) is not None]
+            found = Leaf(slot, tuple(meters))
+        return found
+
+    def enter(self, key: str) -> Leaf:
+        """The leaf of that key, of which there are requests: what its rules say is expected."""
         found = self._leaves.get(key)
         if found is None:
             if len(self._leaves) >= MOST_LEAVES:
                 self._leaves.clear()
-            slot, *keys = key.split(FIELD)
-            meters = [(each, rule) for each in keys if (rule := self.rule_of(each)) is not None]
-            found = self._leaves[key] = Leaf(slot, tuple(meters))
+            found = self._leaves[key] = self.leaf(key)
+            slot, meters = found
             if meters and len(self._rates.get(slot, ())) < MOST_EXPECTED:
                 self._expect(found)
             elif slot in self.expected and not meters:

@@ -106,6 +106,18 @@ def test_identities_are_counted_apart_and_shared_rules_together() -> None:
     assert isinstance(crawl.governor.take(alice, 0.5), Hold)
 
 
+def test_who_asks_of_a_slot_takes_nothing_from_what_its_rules_let_expect() -> None:
+    """The slot's own key is that of pages that no rule counts; nobody has asked for one."""
+    crawl = virtual(rule(1, rate=20.0), ceiling="hold")
+    governor, key = crawl.governor, leaf(crawl)
+    for at in (0.0, 5.0):
+        assert governor.slot_key("a") == "a"
+        assert governor.parked_until("a", at) == 0.0
+        assert not governor.is_stopped_by_rule("a", at)
+        assert isinstance(governor.take(key, at), Permit)
+        assert governor.slot("a", at).expected_rate == 20.0
+
+
 def test_a_rules_pace_replaces_the_delay_of_what_it_matches_and_of_nothing_else() -> None:
     """What no rule paces keeps DOWNLOAD_DELAY, by a meter of its own."""
     crawl = virtual(rule(1, uri="/api", rate=10.0), floor=5.0)
