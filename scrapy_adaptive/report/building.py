@@ -14,9 +14,10 @@ import math
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from .crawl import Crawl, Point, Site
+from .crawl import Crawl, Site
 from .merging import merged
 from .records import VERSION, CrawlRecord, End, EventRecord, SiteRecord, Start
+from .series import Point
 
 if TYPE_CHECKING:
     from .records import Record

@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from .crawl import AWAY, Crawl, Point, Site
+from .crawl import Crawl, Site
 from .records import CrawlRecord, EventRecord
+from .series import AWAY, Point
 
 if TYPE_CHECKING:
     from .building import Run

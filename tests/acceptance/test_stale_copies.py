@@ -78,32 +78,36 @@ class SlowWay:
             await asyncio.sleep(0.3)
 
 
-def test_a_page_that_is_on_its_way_when_its_host_refuses_holds_up_no_copy(
-    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+@pytest.mark.parametrize(
+    ("refused", "own"),
+    [
+        pytest.param(
+            refusal(503, delay=0.2),
+            {"DOWNLOADER_MIDDLEWARES": {SlowWay: 940}, "ADAPTIVE_TARGET_CONCURRENCY": 2},
+            id="on their way when the host refuses",
+        ),
+        pytest.param(
+            refusal(503, retry_after=60, delay=0.3),
+            {"ADAPTIVE_RULES": [{"concurrency": 4}], "CONCURRENT_REQUESTS_PER_DOMAIN": 2},
+            id="counted by a rule",
+        ),
+    ],
+)
+def test_no_copy_waits_for_its_host(
+    refused: Answer,
+    own: dict[str, Any],
+    origin: Callable[..., Origin],
+    crawl: Crawler,
+    tmp_path: Path,
 ) -> None:
-    """It gets its stale copy at the gate, and the place that it had is another's."""
+    """At the gate or in its queue, and the place that a page had on its way is another's."""
     site = origin(stale_page)
     settings = cache(tmp_path, "RFC2616Policy")
     urls = [f"{site.url}/{n}" for n in range(PAGES)]
     crawl(UrlsSpider, settings, adaptive=False, arguments={"urls": urls})
 
-    site.handler = lambda visit: refusal(503, delay=0.2)
-    settings |= {"DOWNLOADER_MIDDLEWARES": {SlowWay: 940}, "ADAPTIVE_TARGET_CONCURRENCY": 2}
-    ours = crawl(UrlsSpider, settings, timeout=30, arguments={"urls": urls})
-    assert sorted(ours.urls) == sorted(urls)
-
-
-def test_copies_that_a_rule_counts_come_at_once_too(
-    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
-) -> None:
-    site = origin(stale_page)
-    settings = cache(tmp_path, "RFC2616Policy")
-    urls = [f"{site.url}/{n}" for n in range(PAGES)]
-    crawl(UrlsSpider, settings, adaptive=False, arguments={"urls": urls})
-
-    site.handler = lambda visit: refusal(503, retry_after=60, delay=0.3)
-    settings |= {"ADAPTIVE_RULES": [{"concurrency": 4}], "CONCURRENT_REQUESTS_PER_DOMAIN": 2}
-    ours = crawl(UrlsSpider, settings, timeout=50, arguments={"urls": urls})
+    site.handler = lambda visit: refused
+    ours = crawl(UrlsSpider, settings | own, timeout=50, arguments={"urls": urls})
     assert sorted(ours.urls) == sorted(urls)
 
 

@@ -29,6 +29,18 @@ from tests.spiders import UrlsSpider
 LEARNED = {"rate": 50.0, "refused_rate": None, "concurrency": None, "price": 0.0, "silence": 0.0}
 
 
+def assert_ends(
+    crawl: Crawler,
+    spider: type[UrlsSpider],
+    settings: dict[str, Any],
+    arguments: dict[str, Any],
+    urls: list[str],
+) -> None:
+    """The crawl ends, and each of these pages has come once."""
+    done = crawl(spider, settings, timeout=90, arguments=arguments)
+    assert sorted(done.urls) == sorted(urls)
+
+
 class FromCrawler:
     """A middleware that knows its crawler."""
 
@@ -66,8 +78,7 @@ def test_a_token_that_a_page_awaits_passes_pages_that_wait_for_a_place(
         "ADAPTIVE_START_DELAY": 0.1,
         "DOWNLOADER_MIDDLEWARES": {Tokens: 500},
     }
-    done = crawl(UrlsSpider, settings, timeout=60, arguments={"urls": urls})
-    assert sorted(done.urls) == sorted(urls)
+    assert_ends(crawl, UrlsSpider, settings, {"urls": urls}, urls)
 
 
 class OneSlot:
@@ -95,8 +106,7 @@ def test_the_robots_txt_of_many_hosts_pass_through_one_slot(
         "ADAPTIVE_START_DELAY": 0.05,
         "DOWNLOADER_MIDDLEWARES": {OneSlot: 740},
     }
-    done = crawl(UrlsSpider, settings, timeout=90, arguments={"urls": urls})
-    assert sorted(done.urls) == sorted(urls)
+    assert_ends(crawl, UrlsSpider, settings, {"urls": urls}, urls)
 
 
 class LateRobots(FromCrawler):
@@ -145,8 +155,7 @@ def test_a_robots_txt_at_the_gate_does_not_wait_for_a_page_that_waits_for_it(
         "urls": [{"url": url, "priority": -n} for n, url in enumerate(urls)],
         "late": {two.port: "unsuspected", three.port: "suspected"},
     }
-    done = crawl(LateSpider, settings, timeout=60, arguments=arguments)
-    assert sorted(done.urls) == sorted(urls)
+    assert_ends(crawl, LateSpider, settings, arguments, urls)
 
 
 def classes(folder: Path) -> str:
@@ -194,8 +203,9 @@ def test_a_page_of_a_class_at_the_gate_waits_no_longer_than_its_hosts_place(
     }
     arguments: dict[str, Any] = {"urls": urls}
     arguments |= {"first": f"{site.url}/a/first", "beside": f"{site.url}/b/100"}
-    done = crawl(BesideSpider, settings, timeout=60, arguments=arguments)
-    assert sorted(done.urls) == sorted([*urls, arguments["first"], arguments["beside"]])
+    assert_ends(
+        crawl, BesideSpider, settings, arguments, [*urls, arguments["first"], arguments["beside"]]
+    )
 
 
 class SlowClass:
@@ -267,7 +277,7 @@ def test_a_request_that_is_queued_twice_keeps_no_place_for_ever(
         "CONCURRENT_REQUESTS_PER_DOMAIN": 4,
         "DOWNLOADER_MIDDLEWARES": {SlowWay: 50},
     }
-    done = crawl(TwiceSpider, settings, timeout=60, arguments={"urls": urls})
+    done = crawl(TwiceSpider, settings, timeout=90, arguments={"urls": urls})
     assert set(done.urls) == set(urls)
 
 

@@ -12,21 +12,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_adaptive.report.building import MOST_POINTS, Builder, JournalError
-from scrapy_adaptive.report.crawl import Crawl, rate_at, steps
+from scrapy_adaptive.report.crawl import Crawl
 from scrapy_adaptive.report.reader import read_crawl, records
 from scrapy_adaptive.report.records import (
     VERSION,
     CrawlRecord,
     End,
     EventRecord,
+    Record,
     SiteRecord,
     Start,
     from_line,
     to_line,
 )
+from scrapy_adaptive.report.series import rate_at, steps
 from scrapy_adaptive.report.writer import Writer
 from tests.core.virtual import STEADY
 from tests.report.journals import NOON, SITE, run_of, start, write
+
+
+def built(*records: Record) -> Crawl:
+    """The crawl of these records, after a start."""
+    builder = Builder()
+    for record in (start(), *records):
+        builder.add(record)
+    return builder.crawl()
 
 
 def test_a_journal_gives_sums_sites_series_and_events(tmp_path: Path) -> None:
@@ -107,26 +117,20 @@ def test_a_worker_that_was_killed_allows_nothing_after_a_while(tmp_path: Path) -
 
 
 def test_a_slot_that_was_forgotten_begins_anew_and_its_pages_count_on() -> None:
-    builder = Builder()
-    for record in (
-        start(),
+    crawl = built(
         SiteRecord(1.0, SITE, fresh=True, sent=5, served=5),
         SiteRecord(9.0, SITE, fresh=True, sent=7, served=6),
         SiteRecord(10.0, SITE, sent=8, served=7),
-    ):
-        builder.add(record)
-    assert builder.crawl().sites[SITE].served == 12
+    )
+    assert crawl.sites[SITE].served == 12
 
 
 def test_the_time_of_pauses_goes_on_where_a_slot_was_forgotten() -> None:
-    builder = Builder()
-    for record in (
-        start(),
+    crawl = built(
         SiteRecord(1.0, SITE, fresh=True, sent=5, paused=20.0),
         SiteRecord(9.0, SITE, fresh=True, sent=7, paused=0.0),
-    ):
-        builder.add(record)
-    assert builder.crawl().sites[SITE].paused == 20.0
+    )
+    assert crawl.sites[SITE].paused == 20.0
 
 
 def test_between_two_runs_of_a_job_nothing_crawls(tmp_path: Path) -> None:
@@ -145,10 +149,8 @@ def test_between_two_runs_of_a_job_nothing_crawls(tmp_path: Path) -> None:
 
 
 def test_a_rate_counts_from_the_first_request(tmp_path: Path) -> None:
-    builder = Builder()
-    for record in (start(), SiteRecord(10.0, SITE, began=8.0, fresh=True, sent=20, served=20)):
-        builder.add(record)
-    assert builder.crawl().sites[SITE].mean_rate == 10.0
+    crawl = built(SiteRecord(10.0, SITE, began=8.0, fresh=True, sent=20, served=20))
+    assert crawl.sites[SITE].mean_rate == 10.0
 
 
 @pytest.mark.parametrize(
@@ -179,9 +181,7 @@ def test_a_journal_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
 
 
 def test_a_pause_ends_with_its_run_and_goes_on_when_it_gets_longer() -> None:
-    builder = Builder()
-    for record in (
-        start(),
+    crawl = built(
         SiteRecord(1.0, SITE, served=1, state="crawling"),
         EventRecord(10.0, "pause", SITE, 5.0),
         EventRecord(20.0, "parked", SITE, 900.0),
@@ -189,9 +189,7 @@ def test_a_pause_ends_with_its_run_and_goes_on_when_it_gets_longer() -> None:
         EventRecord(1000.0, "pause", SITE, 5.0),
         EventRecord(2000.0, "pause", SITE, 5.0),
         SiteRecord(3000.0, SITE, served=2),
-    ):
-        builder.add(record)
-    crawl = builder.crawl()
+    )
     site = crawl.sites[SITE]
     spans = [(each.begin.at, site.ends_at(each, crawl.seconds)) for each in site.pauses]
     assert spans == [(10.0, 920.0), (1000.0, 1005.0), (2000.0, 2005.0)]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.report.crawl import FULL, Point, steps
+from scrapy_adaptive.report.series import FULL, Point, steps
 
 from .view import Curve
 
