@@ -90,6 +90,8 @@ class Engine:
     """
 
     def __init__(self, crawler: Crawler) -> None:
+        self.has_cache: bool = crawler.settings.getbool("HTTPCACHE_ENABLED")
+        """Whether responses are kept in an HTTP cache."""
         self._crawler = crawler
         self._downloader: Downloader | None = None
         self._scraper_size = 0
@@ -259,11 +261,6 @@ class Engine:
         return cache is not None and bool(
             cache.policy.is_cached_response_valid(copy, trouble, request)
         )
-
-    @property
-    def has_cache(self) -> bool:
-        """Whether responses are kept in an HTTP cache."""
-        return bool(self._crawler.settings.getbool("HTTPCACHE_ENABLED"))
 
     @property
     def _cache(self) -> HttpCacheMiddleware | None:
