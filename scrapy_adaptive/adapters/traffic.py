@@ -211,25 +211,25 @@ class Traffic:
         if (copy := self._stale_copy(request)) is not None and self.closing.is_paused(key):
             self.on_freed(key)
             return copy
-        if leaf in self._gate_queue or not self.in_flight.begin(request, leaf, scheduled=scheduled):
-            first = False
-            self.on_freed(key)  # it has no reservation any more, and no permit yet
-            while True:
-                if not await self._wait(request, leaf, scheduled=scheduled, first=first):
-                    return self._stale_copy(request) or self.closing.give_up(
-                        request, key, scheduled=scheduled, is_kept=self.room.keeps
-                    )
-                if not self.in_flight.is_overtaken(request):
-                    break
-                self.in_flight.drop(request)
-                key = self.names.under(self.governor.host_of(key), request)
-                leaf, first = self.names.leaf(key, request), True
-        else:  # who was waited for by others has seen to them
-            for each in self.governor.family(key):
+        waits = leaf in self._gate_queue
+        waits = waits or not self.in_flight.begin(request, leaf, scheduled=scheduled)
+        for each in self.governor.family(key):  # its reservation is over, whether it waits or not
+            if each != leaf:
                 self.rearm(each)
-            if leaf != key:
-                self.rearm(leaf)
-        return None
+        if not waits:
+            self.rearm(leaf)
+            return None
+        first = False
+        while True:
+            if not await self._wait(request, leaf, scheduled=scheduled, first=first):
+                return self._stale_copy(request) or self.closing.give_up(
+                    request, key, scheduled=scheduled, is_kept=self.room.keeps
+                )
+            if not self.in_flight.is_overtaken(request):
+                return None
+            self.in_flight.drop(request)
+            key = self.names.under(self.governor.host_of(key), request)
+            leaf, first = self.names.leaf(key, request), True
 
     def _engage(self, request: Request, key: str, leaf: str) -> bool:
         """The request is at the gate; returns whether its slot, or what it is counted under, was
