@@ -110,6 +110,7 @@ class Traffic:
         )
         self.names = SlotNames(governor, engine, slot_rule, identify)
         self._stopped: Reason | None = None
+        self._has_shared = False
         self._engine = engine
         self._reporting = reporting
         self._crawl_delays = crawl_delays
@@ -507,6 +508,7 @@ class Traffic:
         """While the whole crawl is stopped, and when it goes on, every slot's instant moves."""
         governor, now = self.governor, self.clock()
         was_stopped, self._stopped = self._stopped, governor.stopped_by(now)
+        was_shared, self._has_shared = self._has_shared, governor.has_shared_limit
         hold = governor.stop_hold(now)
         if self._stopped is not None and self._stopped is not was_stopped:
             self._reporting.on_stopped(self._stopped, governor.stop_causes)
@@ -515,7 +517,10 @@ class Traffic:
             self._engine.nudge()
         if hold is not None:
             self.await_crawl(hold)
-        if self._stopped is not None or was_stopped is not None or governor.has_shared_limit:
+        if was_shared and not self._has_shared:
+            self._engine.nudge()
+        is_stopped = self._stopped is not None or was_stopped is not None
+        if is_stopped or was_shared or self._has_shared:
             for key in list(self._gate_queue):
                 self._turn_away(key)
                 self.rearm(key)

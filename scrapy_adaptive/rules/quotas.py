@@ -148,7 +148,7 @@ class QuotaTable:
                 self._ahead = min(self._ahead, now - elapsed)
                 yield connection, elapsed + self._ahead
                 connection.commit()
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, ValueError, TypeError) as error:  # SQLite keeps a word as a number
             url = self._engine.url.render_as_string(hide_password=True)
             raise DatabaseError(f"{url}: {told(error)}") from None
 

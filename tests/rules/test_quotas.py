@@ -18,9 +18,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from scrapy_adaptive.core.limits.meter_table import SEPARATOR
 from scrapy_adaptive.core.limits.rule import Rule
 from scrapy_adaptive.core.limits.tokens import Ask, Tokens, chunk
-from scrapy_adaptive.rules.schema import HITS, RULES
+from scrapy_adaptive.rules.schema import HITS, RULES, DatabaseError
 from scrapy_adaptive.rules.table import RuleTable
 from tests.crawling import ROOT
 from tests.servers.postgres import Postgres
@@ -159,3 +160,16 @@ def test_a_window_that_is_lengthened_is_refilled_when_it_has_passed(
     [grant] = table.quotas.take([Ask("1\x1ea", Rule(id="1", max_hits=10, window=longer), 1)])
     assert grant.tokens == 0
     assert longer <= grant.until <= longer * (1 + 2 / 24)
+
+
+def test_a_word_that_stands_for_a_number_is_an_error_of_the_database(tmp_path: Path) -> None:
+    """SQLite keeps in a column of numbers what it is given: who waits for tokens asks again."""
+    table = RuleTable(f"sqlite:///{tmp_path}/rules.db")
+    table.create()
+    quota = Rule(id="1", max_hits=100, window=60.0)
+    table.quotas.take([Ask(f"1{SEPARATOR}", quota, 1)])
+    with table.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE adaptive_hits SET taken = 'many'"))
+    with pytest.raises(DatabaseError, match=r"rules\.db"):
+        table.quotas.take([Ask(f"1{SEPARATOR}", quota, 1)])
+    table.engine.dispose()

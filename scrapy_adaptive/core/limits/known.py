@@ -27,6 +27,9 @@ from .uses import Use, Uses
 MOST_LEAVES = 2_000
 """Leaves whose rules are remembered; then they are all looked up anew."""
 
+LOOK = 0.5
+"""Seconds between two looks at a meter that is shared and busy."""
+
 LEAST_LEAD = 0.02
 """Seconds from queue to gate up to which nothing sets out ahead."""
 
@@ -157,6 +160,7 @@ class KnownLimits:
         for key, rule in leaf.meters:
             if not rule.dry_run:
                 at = self._meter(key, rule).ready_at(self._local(rule), self._burst, now)
+                at = self._looked_at(key, rule, at, now)
                 if self.tokens is not None and rule.is_quota:
                     at = max(at, self.tokens.ready_at(key, rule, now))
                 if at > now and (found is None or at > found.until):
@@ -177,10 +181,17 @@ class KnownLimits:
         """The instant from which one more request may set out for this meter."""
         promised = self._promised.get(key)
         at = self._queue_at(key, self._local(rule), now, lead, promised)
+        at = self._looked_at(key, rule, at, now)
         if self.tokens is not None and rule.is_quota:
             count = 0 if promised is None else int(promised[0])
             at = max(at, self.tokens.ready_at(key, rule, now, count))
         return at
+
+    def _looked_at(self, key: str, rule: Rule, at: float, now: float) -> float:
+        """The same instant; that of the next look, where a shared meter waits for an event: what
+        frees it has another key, and wakes those that wait under that."""
+        is_awaited = at == NEVER and not rule.paused
+        return now + LOOK if is_awaited and self.meters.is_shared(key, rule) else at
 
     def _local(self, rule: Rule) -> Rule:
         """What of a rule is counted here: the window of a quota may be counted in a table."""

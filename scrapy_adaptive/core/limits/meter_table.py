@@ -53,6 +53,10 @@ class MeterTable:
             return self._shared.get(self._shared_key(key, rule))
         return found
 
+    def is_shared(self, key: str, rule: Rule) -> bool:
+        """Whether the meter of this key is that of others too."""
+        return bool(self._shared) and key not in self._meters and self.get(key, rule) is not None
+
     def at(self, key: str, rule: Rule, now: float) -> Meter:
         """The meter of this key, made if there is none."""
         found = self._meters.get(key)

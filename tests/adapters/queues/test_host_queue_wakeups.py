@@ -9,7 +9,9 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_adaptive.adapters.scrapy_internals import Copy
-from tests.adapters.queues.queue_room import Reply, Room, Rooms, page
+from scrapy_adaptive.core import crawl_wide
+from scrapy_adaptive.core.slot_config import Limits
+from tests.adapters.queues.queue_room import SERVED, Reply, Room, Rooms, name, page
 
 FIFO = {"SCHEDULER_MEMORY_QUEUE": "scrapy.squeues.FifoMemoryQueue"}
 MANY_AT_ONCE = {**FIFO, "ADAPTIVE_TARGET_CONCURRENCY": 8}
@@ -88,6 +90,33 @@ def test_the_whole_crawls_pause_ends_at_its_instant(rooms: Rooms) -> None:
     room.run(20)
     assert instants(room, "b") == pytest.approx([0.0, 5.5])
     assert instants(room, "c") == pytest.approx([0.0, 5.5])
+
+
+def test_who_waits_at_the_gate_for_a_shared_limit_goes_when_it_is_refuted(
+    rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its only place is another host's, and so is the refusal that refutes it."""
+    monkeypatch.setattr(crawl_wide, "_UNBOUND", Limits(target_concurrency=1e9, concurrency=1))
+    room = rooms(**MANY_AT_ONCE, ADAPTIVE_GLOBAL_COOLDOWN=0)
+    room.site = lambda request: {
+        "c/refused": Reply(429, {"Retry-After": "60"}, seconds=10.0),
+        "a/late": Reply(seconds=30.0),
+    }.get(name(request), SERVED)
+    room.push(page("c/refused"))
+    room.run(1)
+    shared = room.governor._crawl_wide
+    shared.begin([*room.governor], room.clock.seconds())
+    room.push(page("a/probe"), page("a/late"))
+    room.run(5)
+    image = Request("https://b/image", callback=NO_CALLBACK)
+    room.engine.downloader.fetch(image)
+    room.arrive(image)
+    room.run(2)
+    assert room.names == ["c/refused", "a/probe", "a/late"]
+    monkeypatch.setattr(shared, "is_met", lambda *_: True)
+    monkeypatch.setattr(shared, "is_refuted", lambda *_: True)
+    room.run(3)
+    assert instants(room, "b") == pytest.approx([10.0])
 
 
 def test_the_whole_crawls_pace_is_kept_to_the_instant(rooms: Rooms) -> None:

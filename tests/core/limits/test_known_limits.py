@@ -293,3 +293,22 @@ def test_hits_of_an_earlier_crawl_that_nobody_can_have_sent_are_as_many_as_fit()
     known.recall_hits(quota.lasting_id, "a", [(10.0, 1_000_000_000)] * 5)
     [(_, _, times)] = known.quota_hits(20.0)
     assert sum(count for _, count in times) == 2**32 - 1
+
+
+def test_who_shares_a_busy_meter_looks_again_and_does_not_wait_for_its_own_answer() -> None:
+    """With one meter only, two of three accounts share one: what is under way under one key frees
+    it under that key."""
+    known = KnownLimits(Book([rule(1, rate=math.inf, concurrency=1, identity=ANYONE)]), most=1)
+    leaves = [known.enter(known.leaf_key("s", "site", "/", {"account": each})) for each in "abc"]
+    for each in leaves[:2]:
+        assert known.hold(each, 10.0) is None
+        known.take(each, 10.0)
+    [own, *sharing] = leaves
+    assert own.meters[0][0] in dict(known.meters)
+    for each in sharing:
+        for hold in (known.hold(each, 10.0), known.hold_queued(each, 10.0)):
+            assert hold is not None
+            assert hold.until == 10.5
+    own_hold = known.hold(own, 10.0)
+    assert own_hold is not None
+    assert own_hold.until == math.inf
