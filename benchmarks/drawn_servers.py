@@ -436,6 +436,14 @@ def draw_chance(draw: Draw, number: int) -> Site:
     return Site(f"chance {share:.0%}", "free", server, service=took, noise=share, seconds=3600.0)
 
 
+def draw_often(draw: Draw, number: int) -> Site:
+    """Many refusals by chance beside a bucket, in a crawl of 300 pages."""
+    share = (0.10, 0.20, 0.25, 1.0 / 3.0)[number % 4]
+    text, make, _ = bucket(draw, draw.log(0.2, 20.0))
+    server = NoisyServer(make(), share, random.Random(draw.chance.random()))
+    return Site(f"often {share:.0%}", text, server, noise=share, most_pages=300)
+
+
 def draw_half_percent(draw: Draw, number: int) -> Site:
     """Half a percent of refusals by chance on slow limits."""
     kind = ("bucket", "window", "cap")[number % 3]
@@ -596,6 +604,7 @@ GROUPS: dict[str, Callable[[Draw, int], Site]] = {
     "short": draw_short,
     "low": draw_low,
     "chance": draw_chance,
+    "often": draw_often,
     "half-percent": draw_half_percent,
     "broken": draw_broken,
     "first-visit": draw_first,

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from statistics import mean
+from statistics import mean, median
 
 import pytest
 
@@ -198,6 +198,15 @@ def test_refusals_by_chance_that_ask_for_a_wait_are_not_taken_for_a_limit(
     """Who obeys each wait in full, without going faster after it, gets 100, 95 and 80 %."""
     found = crawls(f"bucket:10/20,noise=0.005,retry-after={wait}", LONG / 2)
     assert goodput(found) >= share
+
+
+def test_a_crawl_of_which_a_quarter_is_refused_by_chance_goes_on() -> None:
+    """Each refusal slows it down until chance is known, which a few hundred pages have to tell."""
+    found = [
+        crawl("bucket:2/5,noise=0.25", LONG / 4, seed, "hold", "constant", False)
+        for seed in range(17, 26)
+    ]
+    assert median(readings.whole.accepted_count for readings in found) >= 500
 
 
 @pytest.mark.parametrize("since", [0.0, 60.0])

@@ -22,7 +22,7 @@ from .bracket import FIRST_CLIMB, PRICE, is_closed, search, stage, step
 from .concurrency_cap import NO_CAP, Cap
 from .epoch import ISOLATED, NO_CONGESTION, SETTLING, SHORTEST, Congestion
 from .explanations import explain
-from .noise import NO_NOISE, Noise
+from .noise import NO_NOISE, OFTEN, Noise
 from .state import Bracket, State
 from .windows import MINUTE
 
@@ -82,8 +82,11 @@ class Hold(Ceiling):
 
     @property
     def noise_ratio(self) -> float:
-        """Share of the requests that are refused whatever the rate; 0 while none is known."""
-        return self.state.noise.ratio
+        """Share of the requests that are refused whatever the rate; 0 while none is known. While a
+        trial asks whether so many are that a page tells nothing, they are taken to be."""
+        state = self.state
+        tried = 0.0 if state.trial is None else state.trial.ratio
+        return state.noise.ratio or (tried if tried > OFTEN else 0.0)
 
     @property
     def recheck(self) -> float:

@@ -26,12 +26,15 @@ if TYPE_CHECKING:
 FASTER = 1.15
 """How much faster a trial goes, as a multiple of the rate that was refused."""
 
-MUCH_FASTER = 2.0
+MUCH_FASTER = 2.5
 """The same, where refusals come so often that what the site saves up in their pauses would hide
 a smaller difference."""
 
-MOST = 0.2
+MOST = 0.5
 """More than this share of refusals is never taken for noise."""
+
+OFTEN = 0.1
+"""Share of refusals from which one page that is refused twice tells nothing of that page."""
 
 SURE = 8.0
 """Log likelihood ratio from which a trial is believed that the rate is not to blame."""
@@ -199,13 +202,14 @@ class Trial:
 
         Args:
             served: requests since the silence before.
-            wait: seconds of this one.
+            wait: seconds of this one: what the site saves up in it proves nothing.
         """
         saved = served * self.gap * (1.0 - 1.0 / self.faster)
         if wait > self.wait + 0.5 * saved:
             return True
         self.hits += 1
         self.pages += 1
+        self.saved = wait / self.gap / (1.0 - 1.0 / self.faster)
         self.free = max(self.free, self.saved)
         beyond = 1.0 - (1.0 - self.ratio) / self.faster
         self.evidence += math.log(beyond / self.ratio)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_adaptive.core.ceiling.hold.noise import Noise, Trial, excess
-from tests.core.ceiling.hold.played import held
+from tests.core.ceiling.hold.played import Played, held
 from tests.core.virtual import STEADY
 
 
@@ -103,13 +103,13 @@ class TestTrials:
         assert [found.on_served(ON_TIME) for _ in range(81)] == [False] * 80 + [True]
 
     def test_a_window_may_let_so_many_pass_once_a_pause_saves_up_its_own_alone(self) -> None:
-        """A window of 100 is free at first; three that were saved last for 23 after the refusal.
+        """A window of 100 is free at first; what three seconds of a pause save lasts for 23.
 
         That tells ln(.1339 / .004) = 3.511, and -8 is proof: 83 pages of .1398.
         """
-        found = Trial.begin(4, 1000, gap=1.0, wait=0.0, faster=1.15, saved=3.0, window=100.0)
+        found = Trial.begin(4, 1000, gap=1.0, wait=3.0, faster=1.15, saved=3.0, window=100.0)
         assert not any(found.on_served(ON_TIME) for _ in range(95))
-        assert not refused(found)
+        assert not refused(found, wait=3.0)
         assert [found.on_served(ON_TIME) for _ in range(106)] == [False] * 105 + [True]
 
     def test_a_trial_that_is_no_faster_proves_nothing(self) -> None:
@@ -171,6 +171,28 @@ class TestHeard:
         assert slowest > 6.0
         assert played.rate > 10.0
         assert played.hold.noise_ratio == pytest.approx(1 / spacing, rel=0.5)
+
+    def test_a_third_that_is_refused_is_noise_in_the_end(self) -> None:
+        """Two are served and one is refused, so that a rate is never held for long."""
+        played = Played(10.0)
+        for _ in range(40):
+            played.serve(2)
+            played.refuse()
+            played.recover(1.2 / played.rate)
+        assert played.rate > 5.0
+        assert played.hold.noise_ratio == pytest.approx(0.33, abs=0.1)
+
+    def test_while_a_trial_asks_whether_many_are_refused_by_chance_one_page_tells_nothing(
+        self,
+    ) -> None:
+        """One in a hundred: a page is rechecked all the same. One in three: it is not."""
+        for served, is_taken in ((99, False), (2, True)):
+            played = held()
+            while played.hold.state.trial is None:
+                played.serve(served)
+                played.refuse()
+                played.recover(1.2 / played.rate)
+            assert (played.hold.noise_ratio > 0.0) is is_taken
 
     def test_a_limit_that_sank_is_not_taken_for_noise(self) -> None:
         """From 10/s to 6/s: whatever comes faster is refused, and the law ends below it."""
