@@ -30,7 +30,7 @@ MUCH_FASTER = 2.5
 """The same, where refusals come so often that what the site saves up in their pauses would hide
 a smaller difference."""
 
-MOST = 0.5
+MOST = 0.35
 """More than this share of refusals is never taken for noise."""
 
 OFTEN = 0.1
@@ -190,9 +190,9 @@ class Trial:
         beyond = min(1.0, (1.0 - gap / self.gap) / (1.0 - 1.0 / self.faster))
         self.free = min(max(self.free, self.saved), self.free - beyond)
         if self.free < 0.0:
-            self.evidence += self.free * math.log(self.faster)
+            self.evidence = max(-SURE, self.evidence + self.free * math.log(self.faster))
             self.free = 0.0
-        return self.evidence <= -SURE
+        return self.evidence == -SURE and self.hits <= MOST * self.pages
 
     def on_refused(self, served: int, wait: float) -> bool:
         """A request was refused at the faster rate; returns whether the rate is to blame.
