@@ -63,7 +63,7 @@ bench: $(VENV)/.test $(VENV)/.bench
 		"memory --out benchmarks/results" "handing_over --out benchmarks/results" \
 		"simulated_workers --minutes 60 --out benchmarks/results" \
 		frontier frontier_cost frontier_workers redis_frontier redis_trips \
-		"beside_stock --seed 51125 --out benchmarks/results" \
+		"beside_stock --seed 112727 --shapes 16 --out benchmarks/results" \
 		"crawls/run --minutes 10 --out benchmarks/crawls/results"; do \
 		set -- $$it; name=benchmarks/$$1.py; shift; echo "$$name $$*"; \
 		$(BIN)/python $$name "$$@" || failed="$$failed $$name"; \

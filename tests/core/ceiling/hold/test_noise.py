@@ -155,6 +155,14 @@ class TestTrials:
         told = [refused(found) if n % 4 == 0 else found.on_served(ON_TIME) for n in range(1, 160)]
         assert 40 <= told.index(True) <= 80
 
+    def test_half_that_is_refused_is_never_taken_for_noise(self) -> None:
+        """Served at five times the rate a page tells -1.61, refused ln(.87 / .35) = .91: a dozen of
+        each would do."""
+        found = trial(5, 10, faster=5.0)
+        told = [refused(found) or found.on_served(0.2) for _ in range(200)]
+        assert not any(told)
+        assert found.hits > 0.4 * found.pages
+
 
 class TestHeard:
     """Refusals that come whatever the rate do not slow the crawl down for long."""
