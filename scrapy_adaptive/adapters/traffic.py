@@ -514,10 +514,11 @@ class Traffic:
             self._reporting.on_stopped(self._stopped, governor.stop_causes)
         elif was_stopped is not None and self._stopped is None:
             self._reporting.on_resumed(was_stopped)
-            self._engine.nudge()
         if hold is not None:
             self.await_crawl(hold)
-        if was_shared and not self._has_shared:
+        is_over = was_stopped is not None and self._stopped is None
+        if is_over or was_shared is not self._has_shared:
+            self.room.look_again()  # some pauses are over as well
             self._engine.nudge()
         is_stopped = self._stopped is not None or was_stopped is not None
         if is_stopped or was_shared or self._has_shared:

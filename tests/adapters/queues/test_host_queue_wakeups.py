@@ -119,6 +119,19 @@ def test_who_waits_at_the_gate_for_a_shared_limit_goes_when_it_is_refuted(
     assert instants(room, "b") == pytest.approx([10.0])
 
 
+def test_a_pause_that_a_shared_limit_explains_is_not_slept_out(rooms: Rooms) -> None:
+    """The host was refused for a minute and would sleep for another; then the limit is found."""
+    room = rooms(**FIFO, ADAPTIVE_GLOBAL_COOLDOWN=0)
+    room.site = lambda request: Reply(429) if "//a" in request.url and 5 < room.now < 70 else SERVED
+    room.push(*(page(f"a/{n}") for n in range(20)))
+    room.run(75)
+    assert instants(room, "a")[-1] == pytest.approx(68.0)
+    room.governor._crawl_wide.begin([*room.governor], room.clock.seconds())
+    room.push(page("b/1"))
+    room.run(10)
+    assert instants(room, "a")[-1] > 75.0
+
+
 def test_the_whole_crawls_pace_is_kept_to_the_instant(rooms: Rooms) -> None:
     """Two requests a second, over all hosts."""
     room = rooms(**FIFO, ADAPTIVE_GLOBAL_RATE=2.0)
