@@ -65,7 +65,8 @@ def by_trial(state: State, epoch: Epoch) -> Verdict | None:
     trial, before = state.trial, state.fallback
     if trial is None or before is None:
         return None
-    if epoch.is_alone and not trial.on_refused(epoch.served, epoch.recovery.waited):
+    waited = epoch.recovery.waited
+    if epoch.is_alone and not trial.on_refused(epoch.served, waited, epoch.outage):
         return Verdict(state.bracket.rate, is_new=False)
     state.trial = state.fallback = None
     state.series = state.hits = 0

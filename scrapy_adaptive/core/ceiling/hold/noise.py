@@ -194,7 +194,7 @@ class Trial:
             self.free = 0.0
         return self.evidence == -SURE and self.hits <= MOST * self.pages
 
-    def on_refused(self, served: int, wait: float) -> bool:
+    def on_refused(self, served: int, wait: float, outage: float) -> bool:
         """A request was refused at the faster rate; returns whether the rate is to blame.
 
         At the limit, the faster rate has what is beyond it refused. It is to blame as well where
@@ -202,14 +202,16 @@ class Trial:
 
         Args:
             served: requests since the silence before.
-            wait: seconds of this one: what the site saves up in it proves nothing.
+            wait: seconds of this one.
+            outage: seconds from the refusal to the recovery: what the site saves up in them proves
+                nothing.
         """
         saved = served * self.gap * (1.0 - 1.0 / self.faster)
         if wait > self.wait + 0.5 * saved:
             return True
         self.hits += 1
         self.pages += 1
-        self.saved = wait / self.gap / (1.0 - 1.0 / self.faster)
+        self.saved = outage / self.gap / (1.0 - 1.0 / self.faster)
         self.free = max(self.free, self.saved)
         beyond = 1.0 - (1.0 - self.ratio) / self.faster
         self.evidence += math.log(beyond / self.ratio)

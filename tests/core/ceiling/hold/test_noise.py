@@ -25,7 +25,7 @@ def trial(hits: int, pages: int, *, saved: float = 0.0, faster: float = 1.15) ->
 
 
 def refused(found: Trial, *, served: int = 10, wait: float = 0.0) -> bool:
-    return found.on_refused(served, wait)
+    return found.on_refused(served, wait, wait)
 
 
 class TestExcess:
