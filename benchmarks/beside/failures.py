@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from benchmarks.beside.scenario import Arena, Job, numbered, scenario
 from benchmarks.beside.spiders import LateSpider
 from tests.servers.origin import HALF_A_WORD, Answer, Visit, answers, refusal
@@ -91,6 +93,17 @@ def dead_pages(arena: Arena) -> Job:
     """Each of them is asked for three times, with a pause after each."""
     hosts = arena.site(lambda visit: refusal() if int(visit.path[6:]) % 50 == 7 else Answer())
     return Job(numbered(hosts, 500), MEET)
+
+
+@scenario("200 pages of a host that refuses one request in ten", refuses=True, most=120.0)
+def refusals_by_chance(arena: Arena) -> Job:
+    """By chance, at any pace."""
+
+    def handler(visit: Visit) -> Answer:
+        is_refused = Random(f"{visit.path} {visit.count}").random() < 0.1
+        return refusal() if is_refused else Answer()
+
+    return Job(numbered(arena.site(handler), 200), MEET)
 
 
 @scenario(

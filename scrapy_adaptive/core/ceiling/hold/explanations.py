@@ -17,7 +17,7 @@ from scrapy_adaptive.core.ceiling.base import SLOWEST
 
 from .bracket import PRICE
 from .epoch import ISOLATED
-from .noise import FASTER, MUCH_FASTER, Trial
+from .noise import FASTER, MUCH_FASTER, OFTEN, Trial
 from .windows import MINUTE, explained, unit_above
 
 if TYPE_CHECKING:
@@ -101,7 +101,9 @@ def by_rate(state: State, epoch: Epoch) -> Verdict:
         bracket.cuts = state.series = state.hits = 0
     is_isolated = epoch.served >= ISOLATED
     faster = FASTER if is_isolated else MUCH_FASTER
-    is_slow = faster * epoch.rate <= bracket.best and not bracket.unit
+    is_often = state.hits > max(1.0, OFTEN * state.series)
+    seen = 1.0 if is_often and not is_isolated else faster  # no limit refuses often what it served
+    is_slow = seen * epoch.rate <= bracket.best and not bracket.unit
     if epoch.is_alone and (was_held or is_slow):
         if is_isolated:
             least = _cut(state, epoch, least)

@@ -190,6 +190,19 @@ class TestHeard:
         assert played.rate > 5.0
         assert played.hold.noise_ratio == pytest.approx(0.33, abs=0.1)
 
+    @pytest.mark.parametrize(("served", "is_tried"), [(7, True), (25, False)])
+    def test_a_rate_that_was_served_is_hardly_refused_twice_soon_after(
+        self, served: int, is_tried: bool
+    ) -> None:
+        """10/s had passed. Two of 16 are more than a tenth; two of 52 are not."""
+        played = held()
+        for _ in range(2):
+            played.serve(served)
+            played.refuse()
+            played.recover(1.2 / played.rate)
+        assert (played.rate > 10.0) is is_tried
+        assert (played.hold.noise_ratio > 0.0) is is_tried, "how often is what the trial asks"
+
     def test_while_a_trial_asks_whether_many_are_refused_by_chance_one_page_tells_nothing(
         self,
     ) -> None:
