@@ -192,7 +192,7 @@ OTHERS: Mapping[str, Mapping[str, Any]] = {
         "ITEM_PIPELINES": {"tests.acceptance.test_why.StuckPipeline": 300},
     },
     "crawler": QUICK,
-    "places": {**COMMON, "CONCURRENT_REQUESTS": 64},
+    "places": {**COMMON, "CONCURRENT_REQUESTS": 64, "ADAPTIVE_START_DELAY": 1},  # an answer first
     "global-rate": {**QUICK, "ADAPTIVE_GLOBAL_RATE": 1},
     "uplink": QUICK,
     "shared": {**QUICK, "ADAPTIVE_GLOBAL_TRIP_SLOTS": 5},
