@@ -83,12 +83,10 @@ class Forgotten:
         return iter(keys)
 
     def silent(self, key: str, now: float) -> Silent | None:
-        """The silence of that slot, if it lasts."""
-        for why, instants in self._silent.items():
-            until = instants.get(key)
-            if until is not None and now < until:
-                return Silent(until, why)
-        return None
+        """The longest silence of that slot, if it lasts."""
+        found = [Silent(at[key], why) for why, at in self._silent.items() if key in at]
+        longest = max(found, key=lambda silent: silent.until, default=None)
+        return longest if longest is not None and now < longest.until else None
 
     def parked(self, now: float) -> dict[str, float]:
         """Slots that are parked, and until when."""

@@ -141,7 +141,7 @@ def is_learned(numbers: object) -> bool:
 def _is_learned(name: str, value: object) -> bool:
     if value is None:
         return name in _MAY_BE_INFINITE
-    if not _is_number(value):
+    if not _is_number(value) or (name == "silence" and value > MAX_WAIT):
         return False
     return value > 0 or (value == 0 and name in _MAY_BE_ZERO)
 

@@ -73,6 +73,13 @@ class TestRecalled:
         virtual.governor.begin("a", {"pause": 10.0}, 0.0, 0.0)
         assert virtual.governor.silent_until("a", 0.0) == 100.0
 
+    def test_of_an_own_silence_and_one_that_was_asked_for_the_longer_is_kept(self) -> None:
+        virtual = Virtual(UNPACED)
+        virtual.governor.begin("a", {"pause": 500.0, "asked": False}, 0.0, 0.0)
+        virtual.governor.begin("a", {"pause": 10.0, "asked": True}, 0.0, 0.0)
+        virtual.wait(5.0)
+        assert virtual.governor.state("a", virtual.now) == {"pause": 495.0, "asked": False}
+
     def test_a_rule_does_not_replace_a_limit_that_an_earlier_run_had_met(self) -> None:
         """Its upper bound is gone, as it was passed since."""
         virtual = Virtual(UNPACED, ceiling="hold")
@@ -164,6 +171,15 @@ def test_a_header_that_tells_no_quota_ends_none() -> None:
     virtual.accept(spent, quotas=(Quota(remaining=0, reset=60.0),))
     virtual.accept(late, quotas=(Quota(limit=100, window=60.0), Quota(remaining=5)))
     assert virtual.held_until(Reason.QUOTA) == 60.0
+
+
+@pytest.mark.parametrize("resets", [(3.0, 3000.0), (3000.0, 3.0)])
+def test_of_two_quotas_that_are_spent_the_last_to_be_there_again_counts(
+    resets: tuple[float, float],
+) -> None:
+    virtual = Virtual(UNPACED)
+    virtual.accept(virtual.send(), quotas=tuple(Quota(0, reset) for reset in resets))
+    assert virtual.held_until(Reason.QUOTA) == 3000.0
 
 
 def test_pages_alone_in_flight_do_not_outweigh_the_latest() -> None:

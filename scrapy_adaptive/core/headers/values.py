@@ -22,7 +22,9 @@ MIN_EPOCH_MS = 1e11  # as milliseconds the year 1973, as seconds the year 5138
 MAX_NUMBER = 1e15  # RFC 9651: an integer has at most 15 digits
 
 _NUMBER = re.compile(rb"[0-9]+(\.[0-9]+)?")
-_LIST = re.compile(rb"(?<![A-Za-z])[ \t]*,[ \t]*")  # a comma, but not that of "Mon, 01 Jan"
+_LIST = re.compile(rb"(?:(?<![A-Za-z])|(?<=GMT)|(?<=UTC))[ \t]*,[ \t]*")
+"""A comma, but not that of "Mon, 01 Jan"."""
+
 _HTTP_DATE = re.compile(
     r"[A-Z][a-z]{2}, \d\d? [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d (GMT|UTC|[+-]\d{4})"
     r"|[A-Z][a-z]{5,8}, \d\d-[A-Z][a-z]{2}-\d\d \d\d:\d\d:\d\d GMT"  # RFC 850

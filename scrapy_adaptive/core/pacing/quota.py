@@ -44,18 +44,18 @@ class Quotas:
     def on_told(self, now: float, quotas: Iterable[Quota], sent_since: int) -> None:
         """A response told its quotas; `sent_since` requests had left after its own.
 
-        The slowest of them counts. Where none can be, what was told before still holds.
+        The slowest of them counts, and of those that are spent the last to be there again. Where
+        none can be, what was told before still holds.
         """
         told = [found for quota in quotas if (found := _told(quota)) is not None]
-        if told:
-            self.until, self.delay, self._left = 0.0, 0.0, 0
+        slowest = (False, 0.0, 0.0, 0)
         for remaining, reset in told:
             left = max(0, remaining - sent_since)
             delay = max(reset - ROUNDED, 0.5 * reset) / max(1, left)
-            if delay > self.delay or not left:
-                self.until, self.wait, self.delay, self._left = now + reset, reset, delay, left
-                if not left:
-                    return
+            slowest = max(slowest, (not left, delay, reset, left))
+        if told:
+            _, self.delay, self.wait, self._left = slowest
+            self.until = now + self.wait
 
     def on_sent(self) -> None:
         """One request less is left."""

@@ -512,6 +512,8 @@ class TestPromises:
         (b"10,5", 10.0),
         (b"120 , 120", 120.0),
         (b"30, Thu, 01 Jan 1970 00:00:50 GMT", 50.0),
+        (b"Thu, 01 Jan 1970 00:00:50 GMT, 30", 50.0),
+        (b"Thu, 01 Jan 1970 00:00:50 GMT, Thu, 01 Jan 1970 00:00:40 GMT", 50.0),
         (b"5, soon", None),
         (b"5,", None),
     ],

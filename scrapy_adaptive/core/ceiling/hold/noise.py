@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from scrapy_adaptive.core.state.fields import Amount, Count, Range, Rate, Seconds, Share
+from scrapy_adaptive.core.state.fields import Amount, Count, Range, Seconds, Share
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -51,7 +51,7 @@ class Noise:
     """How often refusals come that no rate causes."""
 
     hits: Count = 0.0
-    pages: Rate = 1.0
+    pages: Annotated[float, Range(1.0, 1e12)] = 1.0
     most: Share = 0.0
     """Most that it is ever taken for, as a share."""
     refused: int = 0
