@@ -628,13 +628,19 @@ class Slot:
             answer.page,
             probe=permit.probe,
             recheck=permit.recheck,
+            silent=NEVER if answer.outcome is Outcome.FAILED else self._backoff.seconds,
             noise=self.ceiling.noise_ratio,
             share=share,
         )
         if blame is not Blame.PACE:
+            wait = max(BREATH, answer.told or 0.0)
+            if self.phase is Phase.CLOSED or permit.probe:
+                self._backoff.first(rate=NEVER, told=answer.told, failed=True)
+            else:  # it is late, and the pause goes on
+                self._backoff.lengthen(wait)
             self._excused |= self.phase is Phase.CLOSED
             self._pardon(answer.page, now)
-            self._pause(now, self._backoff.first(rate=NEVER, told=answer.told), chance, answer)
+            self._pause(now, wait, chance, answer)
             if blame is Blame.BROKEN:
                 return Event.BROKEN, "this page is refused whatever the pace"
             return Event.LATE, "this page is refused, others are not"

@@ -177,6 +177,51 @@ class TestOnlyRefusedPagesLeft:
         assert virtual.slot().delay == 1.0
         assert virtual.slot().phase is Phase.OPEN
 
+    def test_at_a_host_that_has_served_one_it_comes_after_a_minute_and_the_others_at_once(
+        self,
+    ) -> None:
+        """5 a minute may be all that it allows."""
+        virtual = Virtual(PACED)
+        virtual.fetch(page="a")
+        virtual.wait_out()
+        refused_at, broken_at = virtual.now, dict[str, float]()
+        virtual.refuse(virtual.send(), page="x")
+        while len(broken_at) < 2:
+            for page in [page for page in "xy" if page not in broken_at]:
+                virtual.wait_out()
+                if virtual.refuse(virtual.send(), page=page).event is Event.BROKEN:
+                    broken_at[page] = virtual.now - refused_at
+        assert 60.0 < min(broken_at.values()) < max(broken_at.values()) < 70.0
+
+    @pytest.mark.parametrize("count", [6, 8, 14])
+    @pytest.mark.parametrize("ceiling", ["hold", "aimd"])
+    def test_the_last_pages_of_a_host_that_allows_five_a_minute_are_not_lost(
+        self, count: int, ceiling: str
+    ) -> None:
+        """A window that begins with the first hit, and says nothing."""
+        virtual, began, served = Virtual(PACED, ceiling=ceiling), -60.0, 0
+        waiting = [f"page {n}" for n in range(count)]
+        refused: set[str] = set()
+        while waiting:
+            virtual.wait_out()
+            sole = virtual.slot().suspects.sole
+            wanted = virtual.slot().wanted
+            pages = [page for page in waiting if (page in refused) is (wanted is Wanted.SUSPECTED)]
+            if wanted is Wanted.SUSPECTED and sole in waiting:
+                pages = [str(sole)]
+            page = (pages or waiting)[0]
+            waiting.remove(page)
+            permit = virtual.send()
+            if virtual.now >= began + 60.0:
+                began, served = virtual.now, 0
+            if served < 5:
+                served += 1
+                virtual.accept(permit, page=page)
+            else:
+                refused.add(page)
+                assert virtual.refuse(permit, page=page).event is not Event.BROKEN
+                waiting.append(page)
+
     def test_a_refused_probe_of_a_fresh_page_starts_the_count_anew(self) -> None:
         virtual = Virtual(PACED)
         virtual.refuse(virtual.send(), page="x")

@@ -145,6 +145,40 @@ class TestBrokenPages:
         """At 1/s a first cut leaves 2.4 s, and not what comes after the 600 s of before."""
         assert excused.refuse(excused.send(), page="z").wait <= 12.0
 
+    def test_its_late_refusal_does_not_begin_the_ladder_of_a_ban_anew(self) -> None:
+        """It arrives in the wait that ends after 62 s; 124 s in all come next, and 305."""
+        virtual = Virtual(UNPACED)
+        virtual.fetch(100, page="a")
+        virtual.wait_out()
+        virtual.refuse(virtual.send(), page="x")
+        virtual.fetch(page="a")
+        virtual.wait_out()
+        assert virtual.refuse(virtual.send(), page="x").event is Event.BROKEN
+        virtual.fetch(60, page="a")
+        virtual.wait_out()
+        late = virtual.send()
+        virtual.refuse(virtual.send(), page="b")
+        waits = []
+        for page in "cdefgh":
+            virtual.wait_out()
+            waits.append(virtual.refuse(virtual.send(), page=page).wait)
+            if len(waits) == 4:  # 30 s, until 62 are over
+                virtual.refuse(late, page="x")
+        assert waits[-3:] == pytest.approx([30.0, 62.0, 181.0])
+
+    def test_a_broken_page_causes_a_breath_whatever_an_earlier_run_had_waited(self) -> None:
+        """600 s ended a ban then."""
+        virtual = Virtual(UNPACED)
+        learned = {"rate": 5.0, "refused_rate": 6.0, "concurrency": None, "price": 10.0}
+        virtual.governor.begin("a", {"learned": {**learned, "silence": 600.0}}, 0.0, 0.0)
+        virtual.fetch(100, page="a")
+        virtual.wait_out()
+        virtual.refuse(virtual.send(), page="x")
+        virtual.fetch(page="a")
+        virtual.wait_out()
+        decision = virtual.refuse(virtual.send(), page="x")
+        assert (decision.event, decision.wait) == (Event.BROKEN, BREATH)
+
     def test_a_fresh_page_refused_as_the_probe_of_a_broken_one_begins_an_epoch(
         self, excused: Virtual
     ) -> None:

@@ -146,6 +146,11 @@ class Backoff:
             self.last = asked if self.told_count < CREDIT else max(asked, self._next(rate))
         return self.last
 
+    @property
+    def seconds(self) -> float:
+        """Seconds of silence in this pause, the present wait among them."""
+        return self.silent + self.last
+
     def _next(self, rate: float) -> float:
         """The next silence that is longer than the last."""
         left = (rung - self.silent for rung in RUNGS)
@@ -155,7 +160,7 @@ class Backoff:
 
     def on_recovered(self) -> Recovery:
         """The test request was accepted; the silence is remembered where the first had failed."""
-        recovery = Recovery(self.tries, self.last, self.is_told)
+        recovery = Recovery(self.tries, max(self.last, BREATH), self.is_told)
         if self.tries:
             self.worked = self.last
         elif self.is_owed:

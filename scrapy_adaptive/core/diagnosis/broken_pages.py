@@ -9,7 +9,7 @@ Laws
   as the site refuses pages at their first visit. Refusals at the pace itself prove nothing: a page
   may come back whenever a bucket is empty.
 * A page whose probe is the third in a row to be refused while only refused pages are left is
-  broken too.
+  broken too; but a host that has served others may have a limit a minute, which is waited for once.
 * A site that serves pages at their second visit alone refuses each of them once: that is neither
   the pace nor the page.
 * An accepted page is neither suspected, excused nor broken.
@@ -33,6 +33,10 @@ STUCK_PROBES = 3
 """Refused probes in a row, each of a page refused before, that make the last one's page broken;
 refusals of a page before which it is never called so; and second visits in a row that are served
 after a first that was not, before a site is taken for one that refuses the first."""
+
+MINUTE = 60.0
+"""Seconds of silence before the third of those refused probes, at a host that has served any page:
+people write limits per minute."""
 
 AT_RECHECK = 2
 """Refusals that one at a recheck counts for, as another page was accepted after the same silence;
@@ -141,12 +145,14 @@ class Suspects:
         *,
         probe: bool,
         recheck: bool,
+        silent: float = MINUTE,
         noise: float = 0.0,
         share: float = 0.0,
     ) -> Blame:
         """A refusal has arrived: what is to blame. It is counted where that is not the pace.
 
         Args:
+            silent: seconds of silence before it.
             noise: share of the requests that are refused by chance, where one is known.
             share: share of the pages of its class that are refused at their first visit.
         """
@@ -154,7 +160,7 @@ class Suspects:
             return Blame.PACE
         before = self._refused.get(page, 0)
         if probe:
-            self._on_probe_refused(is_fresh=not before)
+            self._on_probe_refused(silent, is_fresh=not before)
         is_own = recheck and page == self.sole and not self.refuses_first
         times = before + (AT_RECHECK if is_own and not noise else 1)
         fresh = self._fresh_count + (not before)
@@ -170,9 +176,13 @@ class Suspects:
         self._count(page, times)
         return Blame.BROKEN if is_broken else Blame.PAGE
 
-    def _on_probe_refused(self, *, is_fresh: bool) -> None:
+    def _on_probe_refused(self, silent: float, *, is_fresh: bool) -> None:
         """Which page is asked for next: one refused before may be served at its second visit."""
-        self._stuck = 0 if is_fresh else self._stuck + 1
+        is_late = silent >= MINUTE or not self._accepted_count
+        if is_fresh:
+            self._stuck = 0
+        elif is_late or self._stuck != STUCK_PROBES - 1:
+            self._stuck += 1
         self._fresh_probes += is_fresh
         is_open = self._second or not self._accepted_count or self._fresh_probes >= STUCK_PROBES
         self.looks_again = is_fresh and bool(is_open)
