@@ -9,7 +9,8 @@ Laws
   as the site refuses pages at their first visit. Refusals at the pace itself prove nothing: a page
   may come back whenever a bucket is empty.
 * A page whose probe is the third in a row to be refused while only refused pages are left is
-  broken too; but a host that has served others may have a limit a minute, which is waited for once.
+  broken too; but a host that has served others may have a limit a minute, which is waited for once,
+  unless the page is excused.
 * A site that serves pages at their second visit alone refuses each of them once: that is neither
   the pace nor the page.
 * An accepted page is neither suspected, excused nor broken.
@@ -160,7 +161,8 @@ class Suspects:
             return Blame.PACE
         before = self._refused.get(page, 0)
         if probe:
-            self._on_probe_refused(silent, is_fresh=not before)
+            is_late = silent >= MINUTE or page in self._excused or not self._accepted_count
+            self._on_probe_refused(is_fresh=not before, is_late=is_late)
         is_own = recheck and page == self.sole and not self.refuses_first
         times = before + (AT_RECHECK if is_own and not noise else 1)
         fresh = self._fresh_count + (not before)
@@ -176,9 +178,8 @@ class Suspects:
         self._count(page, times)
         return Blame.BROKEN if is_broken else Blame.PAGE
 
-    def _on_probe_refused(self, silent: float, *, is_fresh: bool) -> None:
+    def _on_probe_refused(self, *, is_fresh: bool, is_late: bool) -> None:
         """Which page is asked for next: one refused before may be served at its second visit."""
-        is_late = silent >= MINUTE or not self._accepted_count
         if is_fresh:
             self._stuck = 0
         elif is_late or self._stuck != STUCK_PROBES - 1:
