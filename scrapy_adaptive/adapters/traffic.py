@@ -209,9 +209,9 @@ class Traffic:
         if is_late and self._waits_long(leaf):
             self.on_freed(key)
             return self._send_back(request)
-        if (copy := self._stale_copy(request)) is not None and self.closing.is_paused(key):
+        if self._stale_copy(request) is not None and self.closing.is_paused(key):
             self.on_freed(key)
-            return copy
+            return self._take_stale_copy(request)
         waits = leaf in self._gate_queue
         waits = waits or not self.in_flight.begin(request, leaf, scheduled=scheduled)
         for each in self.governor.family(key):  # its reservation is over, whether it waits or not
@@ -223,7 +223,7 @@ class Traffic:
         first = False
         while True:
             if not await self._wait(request, leaf, scheduled=scheduled, first=first):
-                return self._stale_copy(request) or self.closing.give_up(
+                return self._take_stale_copy(request) or self.closing.give_up(
                     request, key, scheduled=scheduled, is_kept=self.room.keeps
                 )
             if not self.in_flight.is_overtaken(request):
@@ -286,6 +286,13 @@ class Traffic:
         copy = request.meta.get(STALE_META_KEY)
         is_good = copy is not None and self._engine.may_serve_stale(request, copy)
         return copy if is_good else None
+
+    def _take_stale_copy(self, request: Request) -> Response | None:
+        """The same, as the answer: a spider that passes its meta on must not pass on the copy."""
+        copy = self._stale_copy(request)
+        if copy is not None:
+            del request.meta[STALE_META_KEY]
+        return copy
 
     async def _wait(self, request: Request, key: str, *, scheduled: bool, first: bool) -> bool:
         """Wait for a permit; returns whether there is one."""

@@ -8,12 +8,13 @@ Laws
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from scrapy import Request
+from scrapy.http import Response
 
 from benchmarks.beside.spiders import LateSpider
 from tests.crawling import Crawler, Reactor
@@ -109,6 +110,33 @@ def test_no_copy_waits_for_its_host(
     site.handler = lambda visit: refused
     ours = crawl(UrlsSpider, settings | own, timeout=50, arguments={"urls": urls})
     assert sorted(ours.urls) == sorted(urls)
+
+
+class PassesMetaOn(UrlsSpider):
+    """Each page leads to another, which is asked for with the meta of the first."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from super().parse(response)
+        if not response.url.endswith("/next"):
+            yield Request(f"{response.url}/next", meta=response.meta, callback=self.parse)
+
+
+def test_no_copy_stands_for_a_page_that_was_given_its_meta(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """The site refuses both pages, and once what each leads to; one copy is used at the gate."""
+    site = origin(stale_page)
+    settings = cache(tmp_path, "RFC2616Policy")
+    urls = [f"{site.url}/{n}" for n in range(2)]
+    crawl(UrlsSpider, settings, adaptive=False, arguments={"urls": urls})
+
+    def refuse(visit: Visit) -> Answer:
+        is_served = visit.path.endswith("/next") and visit.count > 1
+        return Answer(body="next") if is_served else refusal(503, retry_after=1)
+
+    site.handler = refuse
+    ours = crawl(PassesMetaOn, settings | {"ADAPTIVE_START_DELAY": 0.5}, arguments={"urls": urls})
+    assert sorted(ours.urls) == sorted([*urls, *(f"{url}/next" for url in urls)])
 
 
 @pytest.mark.parametrize("reactor", ["asyncio", "none"])
