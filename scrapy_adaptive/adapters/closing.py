@@ -76,6 +76,8 @@ class Closing:
         stop = governor.stop_hold(now)
         if stop is not None and stop.until > now + seconds:
             return True
+        if governor.crawl_silent_until > now + seconds:
+            return True
         key = governor.slot_key(key)
         keys = {key, governor.host_of(key)}
         return any(governor.silent_until(each, now) > now + seconds for each in keys)

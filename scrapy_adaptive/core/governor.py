@@ -174,6 +174,12 @@ class Governor:
         silent = self._slots.silent(key, now)
         return 0.0 if silent is None else silent.until
 
+    @property
+    def crawl_silent_until(self) -> float:
+        """The instant that ends the pause of a limit that the whole crawl shares; 0 for none."""
+        slot = self._crawl_wide.slot
+        return 0.0 if slot is None else slot.silent_until
+
     def ready_at(self, key: str, now: float) -> Hold | None:
         """Why nothing may be sent for this slot at `now`, and until when; None when it may."""
         if self.known is not None:

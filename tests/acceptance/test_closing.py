@@ -186,6 +186,23 @@ def test_scrapys_own_limits_end_a_crawl_in_a_pause_at_once_and_the_next_run_fetc
     assert_fetches_the_rest(first, urls, site, crawl, tmp_path, **options)
 
 
+def test_ctrl_c_while_the_whole_crawl_is_paused_ends_it_and_no_site_is_asked_again(
+    origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """Eight hosts refuse their robots.txt, as if they shared a limit: pages wait behind each."""
+    site = origin(lambda visit: refusal(), addresses=[f"127.1.2.{n}" for n in range(1, 9)])
+    urls = [f"{site.url_at(address)}/page" for address in site.addresses]
+    settings = {"ROBOTSTXT_OBEY": True, "ADAPTIVE_GLOBAL_COOLDOWN": 60}
+    running = crawl.start(UrlsSpider, settings, arguments={"urls": urls}, timeout=30)
+    running.until(lambda: "as if they shared a limit" in running.log)
+    time.sleep(0.5)
+    before = len(site.hits())
+    running.interrupt()
+    done = running.wait()
+    assert done.urls == []
+    assert len(site.hits()) == before
+
+
 def test_a_crawl_without_a_job_drops_what_it_held(
     origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
 ) -> None:
