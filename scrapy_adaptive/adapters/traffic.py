@@ -390,7 +390,8 @@ class Traffic:
     ) -> None:
         """Nobody sends to this slot from here any more: who waits for it at the gate goes."""
         for waiter in self._gate_queue.of(key):
-            if is_meant(waiter.request):
+            # The end of another's wait may have ended this one's already.
+            if not waiter.done.called and is_meant(waiter.request):
                 self._end_wait(waiter)
                 waiter.done.callback(False)
 

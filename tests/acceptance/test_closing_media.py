@@ -9,16 +9,21 @@ Laws
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import Request
+from scrapy.http import Response
+from scrapy.utils.defer import deferred_from_coro
+from twisted.python.failure import Failure
 
 from benchmarks.beside.spiders import PagesSpider, ScreenshotPipeline
 from tests.acceptance.beside import beside_stock, numbered
 from tests.crawling import Crawl, Crawler, Reactor
 from tests.servers.origin import Answer, Origin, Visit, refusal
+from tests.spiders import UrlsSpider
 
 FILES = 5
 """Files of each page."""
@@ -137,3 +142,36 @@ def test_what_a_paused_host_holds_is_given_up_and_one_warning_counts_it(
     warnings = re.findall(r"WARNING: (\d+) requests were given up", done.log)
     assert warnings == ["4"]
     assert done.stats["adaptive/given_up"] == 4
+
+
+class AsksBeside(UrlsSpider):
+    """Has the engine download files beside each page, and counts how that fails."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from super().parse(response)
+        assert self.crawler.engine is not None
+        for n in range(FILES):
+            request = Request(f"{response.url}/file/{n}")
+            download = deferred_from_coro(self.crawler.engine.download_async(request))
+            download.addErrback(self.count)
+
+    def count(self, failure: Failure) -> None:
+        """By the kind of its error."""
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value(f"beside/{type(failure.value).__name__}")
+
+
+def test_the_end_of_one_wait_for_a_paused_host_may_end_another(
+    origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """With a SelectReactor whoever waits goes on at once; Scrapy's own queue takes no file back."""
+    site = origin(lambda visit: refusal(retry_after=60) if "file" in visit.path else Answer())
+    settings = {
+        "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
+        "ADAPTIVE_START_DELAY": 0.05,
+        "CLOSESPIDER_TIMEOUT": 3,
+    }
+    arguments = {"urls": [f"{site.url}/page"]}
+    done = crawl(AsksBeside, settings, arguments=arguments, reactor="select", timeout=40)
+    assert done.stats["beside/IgnoreRequest"] == FILES
+    assert "beside/AlreadyCalledError" not in done.stats
