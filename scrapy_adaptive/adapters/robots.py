@@ -3,7 +3,8 @@
 Laws
 ----
 * It is read from the decoded response itself, so that every supported Scrapy serves.
-* It holds for the host whose robots.txt said so, in whatever slot its requests are.
+* It holds for the host whose robots.txt said so, in whatever slot its requests are, and wherever
+  that robots.txt was redirected to.
 * It is obeyed up to a maximum that the user sets; what is not a number is ignored.
 * A robots.txt that is refused to the end is read as the user says, and one line tells how.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import logging
 import math
 from typing import TYPE_CHECKING
+from urllib.parse import ParseResult, urlparse
 
 from protego import Protego
 from scrapy.utils.httpobj import urlparse_cached
@@ -36,7 +38,13 @@ MOST_TOLD = 10
 
 def is_robots_txt(request: Request) -> bool:
     """Whether this is RobotsTxtMiddleware's own request."""
-    return "dont_obey_robotstxt" in request.meta and urlparse_cached(request).path == "/robots.txt"
+    return "dont_obey_robotstxt" in request.meta and _asked_for(request).path == "/robots.txt"
+
+
+def _asked_for(request: Request) -> ParseResult:
+    """The URL before any redirect."""
+    urls = request.meta.get("redirect_urls")
+    return urlparse(urls[0]) if urls else urlparse_cached(request)
 
 
 class CrawlDelays:
@@ -67,7 +75,7 @@ class CrawlDelays:
         asked = rules.crawl_delay(self._user_agent)
         if asked is None or not math.isfinite(asked) or asked <= 0:
             return
-        host = urlparse_cached(request).netloc
+        host = _asked_for(request).netloc
         self._delays[host] = min(float(asked), self._most)
         if len(self._delays) <= MOST_TOLD:
             logger.info(
@@ -95,7 +103,7 @@ class RefusedRobots:
 
     def answer(self, request: Request, response: Response) -> Response:
         """What RobotsTxtMiddleware is given in place of the refusal."""
-        host = urlparse_cached(request).netloc
+        host = _asked_for(request).netloc
         if host not in self._told and len(self._told) < MOST_TOLD:
             self._told.add(host)
             logger.warning(

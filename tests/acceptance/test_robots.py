@@ -11,7 +11,16 @@ import pytest
 
 from docsite.hits import Hit
 from tests.crawling import Crawler, Reactor
-from tests.servers.origin import Answer, Handler, Origin, Visit, answers, refusal, robots_txt
+from tests.servers.origin import (
+    Answer,
+    Handler,
+    Origin,
+    Visit,
+    answers,
+    redirect,
+    refusal,
+    robots_txt,
+)
 from tests.spiders import UrlsSpider
 
 SETTINGS: dict[str, Any] = {"ROBOTSTXT_OBEY": True, "ADAPTIVE_START_DELAY": 0.02}
@@ -130,6 +139,26 @@ def test_crawl_delay_is_obeyed_from_a_cached_robots_txt(
     pages = site.hits()[2:]
     assert of_robots(pages) == []
     assert_apart(pages, DELAY)
+
+
+@pytest.mark.parametrize("target", ["{there}/robots.txt", "/en/robots.txt"], ids=["host", "path"])
+def test_crawl_delay_of_a_robots_txt_that_is_redirected_is_its_hosts_own(
+    target: str, origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """As from example.com to www.example.com, while the pages stay where they are."""
+    here, there = "127.1.0.1", "127.1.0.2"
+    asks = robots_txt(f"User-agent: *\nCrawl-delay: {DELAY}")
+
+    def redirected(visit: Visit) -> Answer:
+        if visit.path == ROBOTS and visit.host.startswith(here):
+            return redirect(target.format(there=site.url_at(there)))
+        return asks if ROBOTS in visit.path else Answer()
+
+    site = origin(redirected, addresses=[here, there])
+    urls = [f"{site.url_at(here)}/{n}" for n in range(6)]
+    done = crawl(UrlsSpider, SETTINGS, arguments={"urls": urls}, timeout=30)
+    assert sorted(done.urls) == urls
+    assert_apart([hit for hit in site.hits() if ROBOTS not in hit.path], DELAY)
 
 
 @pytest.mark.parametrize("reading", ["crawl", "disallow"])
