@@ -164,7 +164,8 @@ class Engine:
     def forget_choice(self, request: Request) -> None:
         """A middleware has chosen its slot for this time: it chooses anew when the request comes
         again."""
-        request.meta[WRITTEN_META_KEY] = request.meta.get(SLOT_META_KEY)
+        if SLOT_META_KEY in request.meta:
+            request.meta[WRITTEN_META_KEY] = request.meta[SLOT_META_KEY]
 
     def free_of_delay(self, request: Request) -> None:
         """The request has reached the downloader: its slot there need not pace it again."""

@@ -17,7 +17,7 @@ from scrapy.http import Response
 from docsite.hits import Hit
 from tests.acceptance.readings import READING, when_left
 from tests.crawling import Crawl, Crawler
-from tests.servers.origin import Answer, Origin, Visit, refusal
+from tests.servers.origin import Answer, Origin, Visit, redirect, refusal
 from tests.spiders import UrlsSpider
 
 HERE, THERE = "127.1.0.1", "127.1.0.2"
@@ -163,6 +163,29 @@ def test_a_slot_of_none_is_scrapys_own(origin: Callable[..., Origin], crawl: Cra
     urls = [{"url": f"{site.url}/{n}", "meta": {"download_slot": None}} for n in range(2)]
     done = crawl(UrlsSpider, {"ADAPTIVE_START_DELAY": 0.1}, arguments={"urls": urls})
     assert len(done.urls) == len(site.hits()) == 2
+
+
+class SlotSpider(UrlsSpider):
+    """Reports the slot of each page."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "status": 200, "slot": response.meta["download_slot"]}
+
+
+def test_a_slot_that_nobody_chose_does_not_outlive_its_host(
+    origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """CONCURRENT_REQUESTS_PER_IP: a host's slot is known once it was looked up."""
+
+    def elsewhere(visit: Visit) -> Answer:
+        return Answer() if visit.host.startswith(THERE) else redirect(there + visit.path)
+
+    site = origin(elsewhere, addresses=["127.0.0.1", THERE])
+    there = site.url_at(THERE)
+    pages = [f"http://localhost:{site.port}/{n}" for n in range(4)]
+    settings = {**EAGER, "CONCURRENT_REQUESTS_PER_IP": 2}
+    done = crawl(SlotSpider, settings, arguments={"urls": pages})
+    assert [item["slot"] for item in done.items] == [THERE] * 4
 
 
 def number_of_page(request: Request) -> int:
