@@ -21,6 +21,8 @@ class Flight:
     on_wire: bool = False
     verdict: Verdict | None = None
     """What the status said, while the classifier has the last word."""
+    answered_at: float = 0.0
+    """The instant at which the status was read, where there is a classifier."""
     latency: float | None = None
     """Seconds to the response's head."""
     outcome: Outcome | None = None

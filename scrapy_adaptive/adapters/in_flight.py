@@ -5,7 +5,8 @@ Laws
 * A flight begins with a permit and ends when the request has passed our middlewares on its way
   back; one that went another way is found by a sweep.
 * Its answer is judged once: by its status, or, where there is a classifier, once the body is
-  decoded.
+  decoded. Where a middleware keeps the response meanwhile, and somebody waits for its slot, the
+  status decides: the classifier only says whether the request is fetched again.
 * No site is charged with the lag of our own event loop.
 """
 
@@ -20,7 +21,7 @@ from .flight import Flight
 from .scrapy_internals import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Container, Hashable
 
     from scrapy import Request
     from scrapy.http import Response
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from .timers import Timers
 
 DONT_LEARN_META_KEY = "autothrottle_dont_adjust_delay"
+
+PATIENCE = 1.0
+"""Seconds for which a verdict is awaited while somebody waits for its slot."""
 
 NO_ERROR = (404, 410)
 """Statuses of 400 or more with which a site serves a request as well as with a 200."""
@@ -124,7 +128,7 @@ class InFlight:
         flight.latency = self._latency(request, flight.permit)
         verdict = self._refusal_rules.by_status(response)
         if self._refusal_rules.has_classifier:
-            flight.verdict = verdict
+            flight.verdict, flight.answered_at = verdict, self._clock()
             if verdict.outcome is Outcome.REFUSED:
                 self._governor.on_doubt(flight.permit)
             return
@@ -135,10 +139,24 @@ class InFlight:
         flight = self._in_flight.get(request)
         if response.request is None:
             response.request = request  # Scrapy does so later; a classifier wants to see it
-        if flight is not None and flight.verdict is not None and flight.decision is None:
-            self._settle(
-                request, flight, self._refusal_rules.by_body(response, flight.verdict), response
-            )
+        if flight is None or flight.verdict is None:
+            return
+        verdict = self._refusal_rules.by_body(response, flight.verdict)
+        if flight.decision is None:
+            self._settle(request, flight, verdict, response)
+        elif verdict.outcome is not flight.outcome:
+            flight.outcome = verdict.outcome
+            again = verdict.outcome is Outcome.REFUSED
+            flight.decision = flight.decision._replace(again=again)
+
+    def hurry(self, keys: Container[str]) -> None:
+        """Somebody waits for these slots: perhaps the middleware that keeps a response of them."""
+        since = self._clock() - PATIENCE
+        for request, flight in list(self._in_flight.items()):
+            if flight.verdict is None or flight.decision is not None:
+                continue
+            if flight.answered_at <= since and flight.permit.key in keys:
+                self._settle(request, flight, flight.verdict, None)
 
     def on_failed(self, request: Request, verdict: Verdict) -> None:
         """The download failed."""

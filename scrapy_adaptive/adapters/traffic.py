@@ -551,6 +551,7 @@ class Traffic:
     def tick(self) -> None:
         """Once a second: find what went another way, and notice that the spider closes."""
         self.sweep()
+        self._hurry()
         for each in self._awaits_pop:
             self._timers.arm(each, self.clock())
         self.closing.has_begun = self.closing.has_begun or self._engine.is_closing
@@ -559,6 +560,15 @@ class Traffic:
                 self._turn_away(key)
         else:
             self._parking.look()
+
+    def _hurry(self) -> None:
+        """Who waits at the gate may be awaited by a middleware that keeps a response meanwhile."""
+        if not self.refusal_rules.has_classifier:
+            return
+        for key in self.keys_at_gate:
+            # In a queue of Scrapy's nobody knows who was not given out by the scheduler.
+            if not self.room.keeps or any(not each.scheduled for each in self._gate_queue.of(key)):
+                self.in_flight.hurry(self.governor.family(self.governor.slot_key(key)))
 
     def sweep(self) -> None:
         """Requests that a middleware replaced, or lost, hold nothing."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from scrapy import Request
+from scrapy.crawler import Crawler as ScrapysCrawler
 from scrapy.http import Response, TextResponse
 
 from docsite.hits import rude_hits
@@ -197,3 +199,63 @@ def test_a_request_that_is_sent_back_before_the_classifier_keeps_no_place(
     done = crawl(UrlsSpider, settings, arguments={"urls": pages(site)})
     assert sorted(done.urls) == pages(site)
     assert len(site.hits()) == 7 * len(pages(site))
+
+
+class FetchesTokens:
+    """A downloader middleware that keeps a page that is not served until it has got a token, which
+    a page that asks for one is fetched with."""
+
+    def __init__(self, crawler: ScrapysCrawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: ScrapysCrawler) -> FetchesTokens:
+        return cls(crawler)
+
+    async def process_response(self, request: Request, response: Response) -> Request | Response:
+        if response.status == 200:
+            return response
+        assert self.crawler.engine is not None
+        await self.crawler.engine.download_async(Request(response.urljoin("/token")))
+        return request.replace(dont_filter=True) if response.status == 401 else response
+
+
+@pytest.mark.parametrize(
+    ("first", "own", "refusals", "visits"),
+    [
+        pytest.param(Answer(401), {}, 0, 2, id="401"),
+        pytest.param(
+            Answer(401),
+            {"SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"},
+            0,
+            2,
+            id="401, and a queue of Scrapy's",
+        ),
+        pytest.param(refusal(), {}, 1, 2, id="429"),
+        pytest.param(refusal(503), {}, 1, 2, id="503"),
+        pytest.param(Answer(403, "are you a robot?"), {}, 0, 2, id="a refusal by its body alone"),
+        pytest.param(
+            refusal(503), {"ADAPTIVE_CLASSIFIER": all_is_well}, 1, 1, id="a refusal by status alone"
+        ),
+    ],
+)
+def test_a_middleware_may_fetch_from_the_same_site_before_the_classifier_has_spoken(
+    first: Answer,
+    own: dict[str, Any],
+    refusals: int,
+    visits: int,
+    origin: Callable[..., Origin],
+    crawl: Crawler,
+) -> None:
+    """The status has freed its place; whether the page comes again is the classifier's word."""
+    site = origin(lambda visit: first if visit.total == 1 else Answer())
+    settings = {
+        "ADAPTIVE_CLASSIFIER": captcha_is_a_refusal,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+        "DOWNLOADER_MIDDLEWARES": {FetchesTokens: 650},
+        "RETRY_ENABLED": False,
+    }
+    done = crawl(MetaSpider, settings | own, arguments={"urls": pages(site, 1)}, timeout=30)
+    assert [hit.path for hit in site.hits()] == ["/0", "/token", "/0"][: visits + 1]
+    assert [item["url"] for item in done.items] == pages(site, 1)
+    assert done.stats["adaptive/refusals"] == refusals
