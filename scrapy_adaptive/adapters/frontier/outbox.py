@@ -35,6 +35,11 @@ class Outbox:
         return sum(len(each) for each in (self._done, self._new, *self._under_way))
 
     @property
+    def done(self) -> list[Done]:
+        """What is done, and has not been written down for sure."""
+        return [*self._under_way[0], *self._done]
+
+    @property
     def done_count(self) -> int:
         """Visits that wait for the next turn."""
         return len(self._done) + len(self._under_way[0])
@@ -65,11 +70,6 @@ class Outbox:
         self._under_way = ([*done, *self._done], [*new, *self._new])
         self._done, self._new = [], []
         return self._under_way
-
-    @property
-    def is_unsure(self) -> bool:
-        """Whether a turn that brought visits has failed, or is under way."""
-        return bool(self._under_way[0])
 
     def forget_done(self) -> None:
         """What is done has to be done again; links stay."""

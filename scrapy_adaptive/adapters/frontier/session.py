@@ -5,6 +5,7 @@ Laws
 * The heartbeat comes first, then whom the gate waits for, then what is done, then new work.
 * A call that failed is repeated; after one that may have given something, what is not known to be
   held is freed.
+* What is done is given back by nobody before it is written down: it would be visited again.
 * A session that is lost is given up whole, and another is begun.
 """
 
@@ -201,10 +202,10 @@ class Session:
             self._beat(now)
         elif self._has_unstored:
             self._store()
-        elif self._unsettled and not self._outbox.is_unsure:
+        elif self._unsettled:
             self._settle()
         elif self.releases:
-            self._release()
+            self._release(now)
         elif (host := self._next_wanted(now)) is not None:
             self._ask_for(host, now)
         elif self._is_turn_due(now):
@@ -308,7 +309,9 @@ class Session:
         self._send(lambda: self._frontier.beat(states, hungry=hungry), beaten, name="beat")
 
     def _settle(self) -> None:
-        held = self._owner.held()
+        held = {lease: list(ids) for lease, ids in self._owner.held().items()}
+        for done in self._outbox.done:
+            held.setdefault(done.lease, []).append(done.id)
 
         def settled(lost: list[Lease]) -> None:
             self._unsettled = False
@@ -329,8 +332,12 @@ class Session:
 
         self._send(self._before_turn, stored, name="store")
 
-    def _release(self) -> None:
+    def _release(self, now: float) -> None:
         some = list(islice(self.releases, MOST_RELEASED))
+        leaving = {release.lease for release in some}
+        if any(done.lease in leaving for done in self._outbox.done):
+            self._turn(now)
+            return
 
         def released(_: None) -> None:
             for release in some:
