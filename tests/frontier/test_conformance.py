@@ -404,3 +404,24 @@ def test_who_stops_within_a_call_holds_nothing_for_ever(
     two.turn(all_done(leased), [], {})
     assert two.counts().finished == 6
     assert two.lease(1, 10).busy == 0
+
+
+def test_two_that_poll_together_take_different_hosts(
+    opened: Opened, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The visit that is due for longest is of a host that the first one is about to take."""
+    one, two = (opened(name, ranking=Ranking()) for name in ("one", "two"))
+    if not isinstance(one, SqlFrontier) or one.database.is_sqlite:
+        pytest.skip("there nobody else says anything within a call")
+    one.turn([], [page("old", 0, priority=9)], {})
+    clock.now += 1
+    one.turn([], [page(f"h{n}", n) for n in range(40)], {})
+    take_all, found = one._take_all, []
+
+    def slow(*args: Any) -> list[Held]:
+        found.extend(urls(two.lease(100, 16)))
+        return take_all(*args)
+
+    monkeypatch.setattr(one, "_take_all", slow)
+    found.extend(urls(one.lease(100, 16)))
+    assert len(set(found)) == 32

@@ -5,6 +5,7 @@ Laws
 * Each call is one transaction.
 * Tables are written in one order (visits that were given, hosts, new visits, queues, leases), and
   rows of each in the order of their keys: two workers do not wait for each other in a circle.
+* A poll passes over hosts that another poll is about to take: it waits for none of them.
 * Who gives visits out has locked their leases first: nobody frees them in between.
 * A queue's score and count are derived anew from its visits whenever they change: they cannot
   drift.
@@ -374,7 +375,8 @@ class SqlFrontier:
         rows = connection.execute(rank, {**asked, **bounds}).all()
         oldest: Sequence[Row[Any]] = ()
         if aged and len(rows) == visits:
-            oldest = connection.execute(sql.OLDEST, {**asked, "most": aged}).all()
+            age = sql.OLDEST_SQLITE if self.database.is_sqlite else sql.OLDEST_POSTGRESQL
+            oldest = connection.execute(age, {**asked, "most": aged}).all()
         chosen: dict[int, list[int]] = {}
         seen: set[int] = set()
         for row in (*oldest, *rows):

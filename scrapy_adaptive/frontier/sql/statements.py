@@ -59,13 +59,20 @@ RANK_POSTGRESQL = text(
     )
 )
 
-OLDEST = text(f"""
-SELECT v.id, v.host_id, v.due AS rank FROM adaptive_visit v
+_OLDEST = f"""
+SELECT v.id, v.host_id, v.due AS rank FROM adaptive_visit v {{lock_join}}
 LEFT JOIN adaptive_lease l ON l.host_id = v.host_id AND l.egress = :egress
 WHERE v.spider_id = :spider AND v.state = {READY}
   AND (l.session_id IS NULL OR l.session_id = :session) AND coalesce(l.wake_at, 0) <= :now
-ORDER BY v.due LIMIT :most
-""")
+ORDER BY v.due LIMIT :most {{lock}}
+"""
+OLDEST_SQLITE = text(_OLDEST.format(lock_join="", lock=""))
+OLDEST_POSTGRESQL = text(
+    _OLDEST.format(
+        lock_join="JOIN adaptive_host a ON a.id = v.host_id",
+        lock="FOR UPDATE OF a SKIP LOCKED",
+    )
+)
 
 PROMOTE = """
 UPDATE adaptive_visit SET state = {ready} WHERE id IN (
