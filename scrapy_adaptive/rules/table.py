@@ -7,6 +7,7 @@ Laws
   it may have meant, as if it were paused; what cannot be read of its scope means everything of the
   host. The others hold.
 * A row whose host cannot be read, and never could, holds nobody: the reader is told.
+* A rule that is loaded again is the same rule, and keeps what was counted of it; no other gets it.
 * All of this blocks: a crawl does it in a thread.
 """
 
@@ -25,7 +26,7 @@ from scrapy_adaptive.core.limits.uses import Use
 from .quotas import QuotaTable
 from .reading import pausing, read_rule
 from .rows import read_rows
-from .schema import RULES, USES, DatabaseError, engine_for, metadata, told
+from .schema import HITS, RULES, USES, DatabaseError, engine_for, metadata, told
 
 COLUMNS: Mapping[str, str] = {
     "interval_seconds": "interval",
@@ -36,6 +37,15 @@ COLUMNS: Mapping[str, str] = {
 
 COUNTED = ("sent", "refused", "held")
 """What is counted of each rule."""
+
+SCOPE = ("name", "host", "uri", "identity")
+"""What tells whether a rule that is loaded is there already."""
+
+FOLLOW = sa.text("""
+SELECT setval(q.id, greatest(CAST(:last AS bigint), nextval(q.id)))
+FROM (SELECT pg_get_serial_sequence('adaptive_rules', 'id') AS id) AS q
+""")
+"""PostgreSQL's own ids come after the last one."""
 
 
 class Problem(NamedTuple):
@@ -158,9 +168,12 @@ class RuleTable:
         rows = [row_of(rule) for rule in rules]
         try:
             with self.engine.begin() as connection:
+                last = _number(connection, rows)
                 connection.execute(sa.delete(RULES))
                 if rows:
                     connection.execute(sa.insert(RULES), rows)
+                if connection.dialect.name == "postgresql":
+                    connection.execute(FOLLOW, {"last": last})
         except SQLAlchemyError as error:
             raise DatabaseError(f"{self.address}: {told(error)}") from None
         return len(rows)
@@ -194,6 +207,23 @@ class RuleTable:
         except SQLAlchemyError as error:
             raise DatabaseError(f"{self.address}: {told(error)}") from None
         return {row["rule_id"]: Use(*(row[word] for word in COUNTED)) for row in rows}
+
+
+def _number(connection: sa.Connection, rows: Iterable[dict[str, Any]]) -> int:
+    """Give each row its id, or one under which nothing was ever counted; returns the last one."""
+    ids: dict[tuple[Any, ...], list[int]] = {}
+    columns = (RULES.c[word] for word in ("id", *SCOPE))
+    for number, *scope in connection.execute(sa.select(*columns).order_by(RULES.c.id)):
+        ids.setdefault(tuple(scope), []).append(number)
+    counted = sa.union(sa.select(HITS.c.rule_id), sa.select(USES.c.rule_id))
+    known = [int(each) for each in connection.execute(counted).scalars() if each.isdecimal()]
+    last = max([0, *known, *(number for found in ids.values() for number in found)])
+    for row in rows:
+        found = ids.get(tuple(row[word] for word in SCOPE))
+        if not found:
+            last += 1
+        row["id"] = found.pop(0) if found else last
+    return last
 
 
 def _column(field: str) -> str:

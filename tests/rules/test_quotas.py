@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from scrapy_adaptive.core.limits.meter_table import SEPARATOR
 from scrapy_adaptive.core.limits.rule import Rule
 from scrapy_adaptive.core.limits.tokens import Ask, Tokens, chunk
+from scrapy_adaptive.core.limits.uses import Use
 from scrapy_adaptive.rules.schema import HITS, RULES, DatabaseError
 from scrapy_adaptive.rules.table import RuleTable
 from tests.crawling import ROOT
@@ -115,6 +116,39 @@ def test_what_is_not_spent_is_given_back(table: RuleTable) -> None:
     (again,) = table.quotas.take([Ask("1\x1eall", rule, 5)])
     assert again.tokens == 5
     assert [each.used for each in table.quotas.left(rule)] == [5]
+
+
+def loaded(table: RuleTable, *hosts: str) -> dict[str, Rule]:
+    """Quotas of these hosts, by host, as they are read after they were loaded."""
+    table.load(Rule(id=host, host=host, max_hits=MOST, window=WINDOW) for host in hosts)
+    reading = table.read()
+    assert reading is not None
+    return {rule.host: rule for rule in reading.rules}
+
+
+def test_a_rule_that_is_loaded_again_keeps_what_was_counted(table: RuleTable) -> None:
+    """Wherever it stands in the file."""
+    rule = loaded(table, "a")["a"]
+    table.quotas.take([Ask("1\x1eall", rule, 7)])
+    rules = loaded(table, "b", "a")
+    assert {host: table.quotas.left(rule) for host, rule in rules.items()} == {
+        "a": [("all", 7, MOST - 7)],
+        "b": [],
+    }
+
+
+def test_no_rule_gets_what_was_counted_of_one_that_is_gone(table: RuleTable) -> None:
+    """Neither one that is loaded, nor one that is inserted after it."""
+    gone = loaded(table, "a")["a"]
+    table.quotas.take([Ask("1\x1eall", gone, 7)])
+    table.add_uses({gone.lasting_id: Use(sent=7)})
+    table.load([])
+    rule = loaded(table, "b")["b"]
+    with table.engine.begin() as connection:
+        connection.execute(sa.insert(RULES).values(host="c"))
+        ids = connection.execute(sa.select(RULES.c.id).order_by(RULES.c.id)).scalars().all()
+    assert table.quotas.left(rule) == []
+    assert int(gone.id) < ids[0] == int(rule.id) < ids[1]
 
 
 def test_a_cell_of_the_future_counts_too(table: RuleTable) -> None:
