@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +15,13 @@ from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.frontier.protocol import (
     Again,
     Done,
+    Frontier,
     Held,
     Lease,
     Leased,
     Result,
     SessionLostError,
+    UnavailableError,
     Visit,
 )
 from scrapy_adaptive.frontier.sql.frontier import SqlFrontier
@@ -425,3 +431,38 @@ def test_two_that_poll_together_take_different_hosts(
     monkeypatch.setattr(one, "_take_all", slow)
     found.extend(urls(one.lease(100, 16)))
     assert len(set(found)) == 32
+
+
+@contextmanager
+def full_disk(frontier: Frontier) -> Iterator[Path]:
+    """SQLite can commit nothing more; yields the file of the database."""
+    path = frontier.database.path if isinstance(frontier, SqlFrontier) else None
+    if path is None:
+        pytest.skip("there a worker has no file")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = Path(f"{path}-wal").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield path
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_an_opening_that_fails_leaves_no_lock(opened: Opened) -> None:
+    """The next worker has its number, and would wait for its lock, with SQLite's own in hand."""
+    one = opened("one")
+    with full_disk(one) as path:
+        before = sorted(path.parent.glob("*-worker-*"))
+        with pytest.raises(UnavailableError):
+            one.open("one", "shared", 10.0)
+    assert sorted(path.parent.glob("*-worker-*")) == before
+
+
+def test_an_opening_that_is_repeated_ends_nobody_elses_session(opened: Opened) -> None:
+    """The next worker has the number of the one that failed."""
+    one = opened("one")
+    with full_disk(one), pytest.raises(UnavailableError):
+        one.open("one", "shared", 10.0)
+    two = opened("two")
+    one.open("one", "shared", 10.0)
+    assert two.beat({}).held == 0

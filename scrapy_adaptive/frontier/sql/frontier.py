@@ -114,9 +114,10 @@ class SqlFrontier:
             connection.execute(SPIDER.update().where(of_spider).values(run=self._run))
             values = {"worker": worker, "egress": egress, "deadline": now + self._ttl}
             made = SESSION.insert().values(spider_id=self.spider, **values)
-            self._session = connection.execute(made.returning(SESSION.c.id)).scalar_one()
-            if self._liveness is not None:
-                self._liveness.begin(self._session)
+            session = connection.execute(made.returning(SESSION.c.id)).scalar_one()
+        self._session = session  # where that failed, its number is another's next
+        if self._liveness is not None:
+            self._liveness.begin(session)
         return begins
 
     def beat(self, states: Mapping[Lease, State], *, hungry: bool = False) -> Beat:
