@@ -88,6 +88,8 @@ class RuleTable:
         """As they were read last; None before that."""
         self._good: dict[str, Rule] = {}
         self._bad: set[str] = set()
+        self._never_good: set[str] = set()
+        """Bad rows that hold as if they were paused."""
 
     @property
     def address(self) -> str:
@@ -146,15 +148,18 @@ class RuleTable:
                 problems.append(Problem(key, why, holds=rule is not None))
                 if rule is not None:
                     good[key] = rule
-        self._good, self._bad = good, {each.id for each in problems}
+        self._bad = {each.id for each in problems}
+        self._never_good = self._bad & (self._never_good | (self._bad - self._good.keys()))
+        self._good = good
         return Reading(tuple(good.values()), tuple(problems))
 
     def _in_place_of(self, key: str, given: Mapping[str, Any]) -> tuple[Rule | None, str]:
         """What holds in place of a bad row, and in words."""
         last = self._good.get(key)
-        if last is not None:
+        if last is not None and key not in self._never_good:
             return last, "its last good form holds"
         rule = pausing(given, id=key, sources=self._sources, secrets=self._secrets)
+        rule = last if rule is None or rule == last else rule
         if rule is None:
             return None, "it holds nobody, as its host cannot be read"
         return rule, "until it is mended, nothing that it may mean is sent"

@@ -80,3 +80,15 @@ def test_rows_that_have_not_changed_are_the_same_rules(table: RuleTable) -> None
     assert same == [True, False, True, True, True]
     assert second.rules[1].rate == 2.0
     assert first.problems[0].id == second.problems[0].id == "3"
+
+
+def test_a_row_that_never_was_good_holds_what_it_may_mean_now(table: RuleTable) -> None:
+    """What it may have meant before is no good form of it."""
+    with table.engine.begin() as connection:
+        connection.execute(sa.insert(RULES).values(id=1, host="a.org", rate=-1.0))
+    table.read()
+    with table.engine.begin() as connection:
+        connection.execute(sa.update(RULES).values(host="b.org"))
+    reading = table.read()
+    assert reading is not None
+    assert [(rule.host, rule.paused) for rule in reading.rules] == [("b.org", True)]
