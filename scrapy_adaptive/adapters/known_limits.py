@@ -25,6 +25,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from scrapy_adaptive.core.limits.book import Book
 from scrapy_adaptive.core.limits.tokens import Tokens
+from scrapy_adaptive.core.limits.uses import Use
 from scrapy_adaptive.report import units
 
 from .errors import SettingsError, without_password
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from scrapy_adaptive.core.limits.known import KnownLimits
     from scrapy_adaptive.core.limits.rule import Rule
-    from scrapy_adaptive.core.limits.uses import Use
     from scrapy_adaptive.rules.table import Problem, Reading, RuleTable
 
     from .settings import AdaptiveSettings
@@ -84,6 +84,8 @@ class RulesKeeper:
         self._lost_at: float | None = None
         self._lost: set[str] = set()
         """What cannot be done with the database: reading rules, counting quotas."""
+        self._untold: dict[str, Use] = {}
+        """What came of requests, and could not be written into the table."""
         self._is_reading = self._has_ended = False
         self._told: set[Problem] = set()
         self._told_ties: set[tuple[str, str]] = set()
@@ -196,7 +198,7 @@ class RulesKeeper:
 
     def _give_back(self, known: KnownLimits) -> None:
         left = [] if known.tokens is None else list(known.tokens.left())
-        uses = known.take_uses()
+        uses = self._take_uses(known)
         if self.table is None or self._lost_at is not None:
             return
         rules = {each.key: rule for each in left if (rule := known.rule_of(each.key)) is not None}
@@ -207,6 +209,16 @@ class RulesKeeper:
             self._on_lost(COUNTING, error)
         with suppress(OSError):
             self.table.add_uses(uses)
+
+    def _take_uses(self, known: KnownLimits) -> dict[str, Use]:
+        """What came of requests, and is to be written into the table."""
+        self._keep(known.take_uses())
+        uses, self._untold = self._untold, {}
+        return uses
+
+    def _keep(self, uses: Mapping[str, Use]) -> None:
+        for rule, use in uses.items():
+            self._untold.setdefault(rule, Use()).add(use)
 
     def _write_stats(self, known: KnownLimits) -> None:
         uses = list(known.uses.all())
@@ -224,9 +236,9 @@ class RulesKeeper:
     async def _read_in_thread(self) -> None:
         table = self.table
         assert table is not None
+        known = None if self._traffic is None else self._traffic.governor.known
+        uses = {} if known is None else self._take_uses(known)
         try:
-            known = None if self._traffic is None else self._traffic.governor.known
-            uses = {} if known is None else known.take_uses()
             reading, book = await run_in_thread(self._read, table, uses)
         except OSError as error:
             self._on_lost(READING, error)
@@ -236,18 +248,21 @@ class RulesKeeper:
                 self._tell(reading.problems)
                 self._swap(book)
         finally:
+            self._keep(uses)
             self._is_reading = False
             if self._has_ended:
                 table.engine.dispose()
 
-    def _read(
-        self, table: RuleTable, uses: Mapping[str, Use]
-    ) -> tuple[Reading | None, Book | None]:
-        """In a thread: all that takes long, so that the event loop does not wait for it."""
+    def _read(self, table: RuleTable, uses: dict[str, Use]) -> tuple[Reading | None, Book | None]:
+        """In a thread: all that takes long, so that the event loop does not wait for it.
+
+        Uses that are written down are taken out.
+        """
         reading = table.read()
         if uses:
             with suppress(OSError):  # who may only read has no table of it
                 table.add_uses(uses)
+                uses.clear()
         if reading is None:
             return None, None
         self._stored = reading.rules

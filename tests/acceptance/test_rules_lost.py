@@ -58,6 +58,25 @@ def test_a_lost_database_opens_no_gate_and_stalls_nothing(crawl: Crawler) -> Non
     assert log.count("is back after") == 1
 
 
+def test_what_came_of_requests_meanwhile_is_told_afterwards(crawl: Crawler, tmp_path: Path) -> None:
+    """It is added to the table when that is back."""
+    windows, file = Windows(10_000, 1.0), tmp_path / "rules.db"
+    table = made(f"sqlite:///{file}")
+    insert(table, id=1, rate=20.0)
+    table.engine.dispose()
+    with Origin(windows) as site:
+        settings = SETTINGS | {"ADAPTIVE_RULES_URL": address(table)}
+        running = crawl.start(UrlsSpider, settings, arguments={"urls": pages(site, 60)})
+        running.until(lambda: windows.hits)
+        file.rename(tmp_path / "away.db")
+        running.until(lambda: "the last good rules hold" in running.log)
+        (tmp_path / "away.db").rename(file)
+        running.until(lambda: "is back after" in running.log)
+        running.wait()
+    assert table.uses()["1"].sent == len(windows.hits)
+    table.engine.dispose()
+
+
 def test_a_database_that_can_be_read_only_is_named_once(crawl: Crawler, tmp_path: Path) -> None:
     """Nothing leaves under a quota that cannot be counted there; what else there is goes on."""
     windows = Windows(10_000, 1.0)

@@ -25,6 +25,12 @@ class Use:
     would_hold: int = 0
     """Times that requests would have waited for it, if it held anybody."""
 
+    def add(self, other: Use) -> None:
+        """What came of others, too."""
+        self.sent += other.sent
+        self.refused += other.refused
+        self.held += other.held
+
 
 class Uses:
     """What came of the requests of one crawl, by rule."""
