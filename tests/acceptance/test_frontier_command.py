@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from scrapy_adaptive.__main__ import main
+from scrapy_adaptive.frontier import protocol
+from scrapy_adaptive.frontier.opening import open_frontier
+from scrapy_adaptive.frontier.poller import Ranking
 from tests.acceptance.project import ADDON, Project
 from tests.servers.origin import Answer, Origin, Visit
+from tests.servers.postgres import Postgres
 
 Run = Callable[..., tuple[int, str]]
 
@@ -71,6 +77,24 @@ def test_a_crawl_is_fed_looked_into_and_told_to_try_again(
     assert run("forget", "--older-than", "90d")[1] == "0 visits are forgotten\n"
     assert run("forget", "--older-than", "0.001s")[1] == "4 visits are forgotten\n"
     assert "1 ready, 0 asleep, 0 leased, 0 done" in run("show")[1]
+
+
+def test_a_vacuum_that_fails_is_told_in_one_line_with_what_is_forgotten(
+    run: Run, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one is under way, for instance."""
+    monkeypatch.setattr("scrapy_adaptive.frontier.sql.connecting.PATIENCE", 1)
+    url = postgres.database()
+    with closing(open_frontier(url, "one", Ranking())) as frontier:
+        frontier.open("one", "shared", 10.0)
+        frontier.turn([], [protocol.Visit("a", "http://a/")], {})
+        (held,) = frontier.lease(1, 1).held
+        frontier.turn([protocol.Done(held.lease, held.visits[0].id)], [], {})
+    with psycopg.connect(url) as other:
+        other.execute("LOCK TABLE adaptive_visit IN SHARE UPDATE EXCLUSIVE MODE")
+        code, said = run("forget", "--older-than", "0.001s", frontier=url)
+    assert (code, said.count("\n")) == (2, 1)
+    assert "1 forgotten, but VACUUM failed: canceling statement due to lock timeout" in said
 
 
 REFUSED: dict[str, tuple[list[str], str]] = {

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, func, select, text
 
+from scrapy_adaptive.frontier.protocol import UnavailableError
 from scrapy_adaptive.frontier.rows import HostRow, WorkerRow, read_state
 
 from .schema import ASLEEP, HELD, HOST, LEASE, READY, SESSION, SPIDER, VISIT
@@ -147,12 +148,19 @@ class Admin:
         with self._database.errors(), self._database.engine.connect() as connection:
             raw = connection.connection.dbapi_connection
             assert raw is not None
-            if self._database.is_sqlite:
-                raw.execute("VACUUM")
-            else:
-                raw.autocommit = True
-                raw.execute(f"VACUUM (ANALYZE) {VISIT.name}")
-                raw.autocommit = False
+            try:
+                if self._database.is_sqlite:
+                    raw.execute("VACUUM")
+                else:
+                    raw.autocommit = True
+                    raw.execute(f"VACUUM (ANALYZE) {VISIT.name}")
+                    raw.autocommit = False
+            except self._database.engine.dialect.loaded_dbapi.Error as error:
+                connection.invalidate()  # it may be in autocommit
+                why = " ".join(str(error).split())
+                raise UnavailableError(
+                    f"{self._database.address}: {gone} forgotten, but VACUUM failed: {why}"
+                ) from error
         return gone
 
     def workers(self) -> list[WorkerRow]:
