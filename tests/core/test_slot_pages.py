@@ -121,13 +121,7 @@ class TestRechecks:
     def test_a_suspect_is_broken_where_chance_does_not_explain_its_refusals(self) -> None:
         """A recheck counts twice; one page of 48 is refused, thrice in a row: 9.0e-6."""
         virtual = Virtual(Limits(start_delay=1.0))
-        for _ in range(46):
-            virtual.fetch(page="y")
-        virtual.wait_out()
-        virtual.refuse(virtual.send(), page="x")
-        virtual.fetch(page="y")
-        virtual.wait_out()
-        decision = virtual.refuse(virtual.send(), page="x")
+        decision = virtual.refuse_always("x", after=46)
         assert (decision.event, decision.again) == (Event.BROKEN, False)
 
     def test_what_a_broken_page_was_told_is_obeyed(self, suspecting: Virtual) -> None:
@@ -184,7 +178,8 @@ class TestOnlyRefusedPagesLeft:
         virtual = Virtual(PACED)
         virtual.fetch(page="a")
         virtual.wait_out()
-        refused_at, broken_at = virtual.now, dict[str, float]()
+        refused_at = virtual.now
+        broken_at: dict[str, float] = {}
         virtual.refuse(virtual.send(), page="x")
         while len(broken_at) < 2:
             for page in [page for page in "xy" if page not in broken_at]:

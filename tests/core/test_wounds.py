@@ -148,12 +148,7 @@ class TestBrokenPages:
     def test_its_late_refusal_does_not_begin_the_ladder_of_a_ban_anew(self) -> None:
         """It arrives in the wait that ends after 62 s; 124 s in all come next, and 305."""
         virtual = Virtual(UNPACED)
-        virtual.fetch(100, page="a")
-        virtual.wait_out()
-        virtual.refuse(virtual.send(), page="x")
-        virtual.fetch(page="a")
-        virtual.wait_out()
-        assert virtual.refuse(virtual.send(), page="x").event is Event.BROKEN
+        assert virtual.refuse_always("x", after=100).event is Event.BROKEN
         virtual.fetch(60, page="a")
         virtual.wait_out()
         late = virtual.send()
@@ -171,12 +166,7 @@ class TestBrokenPages:
         virtual = Virtual(UNPACED)
         learned = {"rate": 5.0, "refused_rate": 6.0, "concurrency": None, "price": 10.0}
         virtual.governor.begin("a", {"learned": {**learned, "silence": 600.0}}, 0.0, 0.0)
-        virtual.fetch(100, page="a")
-        virtual.wait_out()
-        virtual.refuse(virtual.send(), page="x")
-        virtual.fetch(page="a")
-        virtual.wait_out()
-        decision = virtual.refuse(virtual.send(), page="x")
+        decision = virtual.refuse_always("x", after=100)
         assert (decision.event, decision.wait) == (Event.BROKEN, BREATH)
 
     def test_a_fresh_page_refused_as_the_probe_of_a_broken_one_begins_an_epoch(

@@ -145,5 +145,14 @@ class Virtual:
             self.wait_out(key)
             self.accept(self.send(key), page=page)
 
+    def refuse_always(self, page: Page, *, after: int) -> Decision:
+        """Once so many others were served that page is refused, and again at its recheck."""
+        self.fetch(after, page="served")
+        self.wait_out()
+        self.refuse(self.send(), page=page)
+        self.fetch(page="served")
+        self.wait_out()
+        return self.refuse(self.send(), page=page)
+
     def _answer(self, permit: Permit, answer: Answer) -> Decision:
         return self.governor.on_answer(permit, answer, self.now)
