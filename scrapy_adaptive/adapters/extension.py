@@ -130,6 +130,7 @@ class AdaptiveThrottle:
             cached=self.engine.cached if settings.has_http_cache else None,
             discount=settings.host_depth_discount,
             most=settings.max_slots,
+            places=settings.concurrent_requests,
         )
         provide(crawler, self.routing)
         self._state_file = StateFile(settings.state_path)

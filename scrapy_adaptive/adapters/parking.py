@@ -6,6 +6,7 @@ Laws
   a crawl that has nothing else to do ends.
 * What else items and callbacks are busy with is given `STUCK_FOR` seconds to go on: where they
   await a parked slot's media, Scrapy itself never gets idle.
+* A `start()` that waits because of what is parked is given as long; the next run reads it anew.
 """
 
 from __future__ import annotations
@@ -46,13 +47,15 @@ class Parking:
             return
         if self._stuck_since is None:
             self._stuck_since = now
-        if not self._engine.is_scraping or now >= self._stuck_since + STUCK_FOR:
+        is_busy = self._engine.is_scraping or self._engine.is_starting
+        if not is_busy or now >= self._stuck_since + STUCK_FOR:
             self._engine.close(PARKED)
 
     def _is_only_parked(self, now: float) -> bool:
         traffic, engine = self._traffic, self._engine
         keys = traffic.keys_at_gate
-        if not (keys or traffic.room.has_requests) or engine.is_starting or traffic.in_flight:
+        may_come = engine.is_starting and not engine.is_held
+        if not (keys or traffic.room.has_requests) or may_come or traffic.in_flight:
             return False
         if engine.active_count != traffic.standing_count:
             return False

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.core.downloader import Downloader
     from scrapy.core.engine import ExecutionEngine
+    from scrapy.core.scraper import Slot
     from scrapy.pqueues import ScrapyPriorityQueue
 
 logger = logging.getLogger("scrapy_adaptive")
@@ -56,6 +57,9 @@ WRITTEN_META_KEY = "adaptive_slot"
 
 WIDER = 20
 """Times SCRAPER_SLOT_MAX_ACTIVE_SIZE that responses may take while items wait for their media."""
+
+NOTHING = -1
+"""Bytes of responses of which there are always more."""
 
 BRIDGES_ATTRIBUTES = hasattr(Crawler, "_apply_deprecated_spider_attr")
 """Whether Scrapy makes settings of a spider's `download_delay` and `max_concurrent_requests`; older
@@ -86,7 +90,9 @@ class Engine:
     * `downloader.total_concurrency`: raised by one for each request that waits at the gate. A
       request that could wait outside the downloader would replace it.
     * `downloader.slots[…].delay`: 0, as AutoThrottle sets it; the gate paces.
-    * `scraper.slot.max_active_size`: raised while items wait for their media at the gate.
+    * `scraper.slot.max_active_size`: raised while items wait for their media at the gate, and
+      `NOTHING` while the engine is to ask for no request. A scheduler that may say "not now", and
+      is not taken to be empty, would replace the latter.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -94,8 +100,11 @@ class Engine:
         """Whether responses are kept in an HTTP cache."""
         self._crawler = crawler
         self._downloader: Downloader | None = None
-        self._scraper_size = 0
-        """What `max_active_size` was before it was raised; 0 while it is not."""
+        self._scraper_size: int | None = None
+        """What `max_active_size` was before it was changed; None while it is not."""
+        self._is_wide = False
+        self.is_held = False
+        """Whether it is held back."""
 
     # What is private
 
@@ -118,7 +127,8 @@ class Engine:
     @property
     def is_starting(self) -> bool:
         """Whether the spider may still bring start requests: it is known to nobody else."""
-        return self._engine._start is not None
+        engine = engine_of(self._crawler)
+        return engine is not None and engine._start is not None
 
     @property
     def _slot(self) -> Any:
@@ -215,19 +225,42 @@ class Engine:
     def widen_scraper(self, *, wide: bool) -> None:
         """Items may wait for their media: responses in the making are `WIDER` times as many."""
         slot = self._engine.scraper.slot
-        if slot is None or wide == bool(self._scraper_size):
+        if slot is not None and wide is not self._is_wide:
+            self._is_wide = wide
+            self._size(slot)
+
+    def hold_back(self, *, held: bool) -> None:
+        """The engine asks its scheduler for nothing, and `needs_backout` says so, or it asks again.
+
+        Scrapy's scheduler would not send `scheduler_empty` while it has requests.
+        """
+        slot = self._engine.scraper.slot
+        if slot is None or held is self.is_held:
             return
-        if wide:
+        self.is_held = held
+        self._size(slot)
+        if not held:
+            self.nudge()
+
+    def _size(self, slot: Slot) -> None:
+        if self._scraper_size is None:
             self._scraper_size = slot.max_active_size
-            slot.max_active_size *= WIDER
-        else:
-            slot.max_active_size, self._scraper_size = self._scraper_size, 0
+        slot.max_active_size = NOTHING if self.is_held else self._most_active
+        if not self.is_held and not self._is_wide:
+            self._scraper_size = None
+
+    @property
+    def _most_active(self) -> int:
+        """Bytes of responses in the making that the scraper has room for, while it is changed."""
+        return (self._scraper_size or 0) * (WIDER if self._is_wide else 1)
 
     @property
     def is_scraper_full(self) -> bool:
         """Whether responses in the making are so large that the engine asks for no more."""
         slot = self._engine.scraper.slot
-        return slot is not None and slot.needs_backout()
+        if slot is None or not self.is_held:
+            return slot is not None and slot.needs_backout()
+        return slot.active_size > self._most_active
 
     @property
     def is_scraping(self) -> bool:

@@ -159,6 +159,11 @@ class Traffic:
         ]
 
     @property
+    def awaits_pop(self) -> bool:
+        """Whether somebody at the gate goes on when the engine next asks."""
+        return bool(self._awaits_pop)
+
+    @property
     def standing_count(self) -> int:
         """Requests that wait at the gate, and pages that wait for a robots.txt."""
         return len(self._gate_queue) + sum(pages for _, pages in self._robots.values())
@@ -328,13 +333,13 @@ class Traffic:
             wanted = self.governor.wanted(slot)
             waiter = self._gate_queue.next(key, wanted, self.is_suspect)
             if self._is_better_elsewhere(slot, wanted, waiter):
-                self._awaits_pop[key] = None
+                self._await_pop(key)
                 return True
             if waiter.scheduled and waiter.lends and not self._engine.has_place:
                 # Whoever has the place may await one of these: a robots.txt, a token.
                 beside = self._gate_queue.unscheduled(key)
                 if beside is None:
-                    self._awaits_pop[key] = None
+                    self._await_pop(key)
                     break
                 waiter = beside
             if not self.in_flight.begin(waiter.request, key, scheduled=waiter.scheduled):
@@ -342,6 +347,11 @@ class Traffic:
             self._end_wait(waiter)
             waiter.done.callback(True)
         return False
+
+    def _await_pop(self, key: str) -> None:
+        """Who waits for this slot goes on when the engine next asks."""
+        self._awaits_pop[key] = None
+        self.room.look_at_start()
 
     def serve_waiting(self) -> bool:
         """The engine asks: the place is for who waits at the gate, if anyone; returns whether."""
@@ -456,6 +466,7 @@ class Traffic:
             self._free_meters(permit)
         for each in self._awaits_pop:
             self._timers.arm(each, self.clock())
+        self.room.look_at_start()  # it may have freed a place of the whole crawl
 
     def on_freed(self, key: str) -> None:
         """A place of this slot is free: it is for who waits, under it and beside it too."""
@@ -545,12 +556,15 @@ class Traffic:
                 asks |= self._serve(key)
                 asks |= self.room.on_due(key)
                 self.rearm(key)
+        if WHOLE_CRAWL in keys:
+            self.room.look_at_start()
         if asks:
             self._engine.nudge()
 
     def tick(self) -> None:
         """Once a second: find what went another way, and notice that the spider closes."""
         self.sweep()
+        self.room.look_at_start()
         self._hurry()
         for each in self._awaits_pop:
             self._timers.arm(each, self.clock())

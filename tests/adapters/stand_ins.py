@@ -76,7 +76,7 @@ class Asking:
         self._scheduler = scheduler
         self._clock = clock
         self._send = send
-        self._start = None
+        self._start: object = None
         self._slot = SimpleNamespace(nextcall=self, scheduler=scheduler, closing=None)
         self.scraper = SimpleNamespace(slot=Slot())
 
@@ -90,6 +90,18 @@ class Asking:
         """A request for the scheduler."""
         self._scheduler.enqueue_request(request)
         self.schedule()
+
+    def begin_start(self) -> None:
+        """The spider may bring start requests from now on."""
+        self._start = object()
+
+    def end_start(self) -> None:
+        """The spider has brought all of them."""
+        self._start = None
+
+    def needs_backout(self) -> bool:
+        """Whether it asks for no more."""
+        return self.downloader.needs_backout() or self.scraper.slot.needs_backout()
 
     def begin_close(self) -> None:
         """The spider is asked to close: from now on the engine gives nothing out."""
@@ -111,7 +123,7 @@ class Asking:
 
     def _ask(self, send: Callable[[Request], None]) -> None:
         self.is_nudged = False
-        while not self.downloader.needs_backout():
+        while not self.needs_backout():
             request = self.take()
             if request is None:
                 return

@@ -15,6 +15,7 @@ Laws
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -164,9 +165,15 @@ class HostQueue:
         """
         is_back = self._routing.saved_marks.restore(request) is not None
         self._push(request, HostRequests.push_back if is_back else HostRequests.push)
+        self._routing.on_pushed()
 
     def pop(self) -> Request | None:
         """A request that may be sent, one place of its slot reserved; None when all sleep."""
+        request = self._pop()
+        self._routing.on_asked()
+        return request
+
+    def _pop(self) -> Request | None:
         if self._routing.before_pop():
             return None
         for _ in range(MOST_LOOKS):
@@ -266,6 +273,32 @@ class HostQueue:
         hosts = [host for host in self._sleepers.get(slot, ()) if host.endswith(STALE)]
         return sum(map(self.look_again, hosts)) > 0
 
+    def settle(self) -> bool:
+        """Hosts that turn out not to be ready go to sleep; returns whether one is ready."""
+        for _ in range(MOST_LOOKS):
+            host = self._ready.next()
+            if host is None:
+                return False
+            hold = self._routing.hold_of(host)
+            if hold is None:
+                return True
+            if hold.reason.is_of_crawl:
+                self._routing.await_crawl(hold)
+                return self._unpaced() is not None
+            self._sleep(host, hold)
+        return True
+
+    def count_asleep_beyond(self, instant: float) -> int:
+        """Requests of hosts that will sleep beyond that instant, as far as is known."""
+        hold = self._routing.hold
+
+        def sleeps_long(slots: Iterable[str]) -> bool:
+            return all((why := hold(each)) and instant < why.until < math.inf for each in slots)
+
+        return sum(
+            len(self._hosts[host]) for host, slots in self._asleep.items() if sleeps_long(slots)
+        )
+
     def look_again_at_all(self) -> None:
         """Whatever sleeps may have another reason to, or none."""
         for host in list(self._asleep):
@@ -310,10 +343,15 @@ class HostQueue:
 
     def _pop_unpaced(self) -> Request | None:
         """A request that needs no leave: what holds the whole crawl does not hold it."""
-        for host in islice(self._routing.unpaced, MOST_LOOKS):
-            if host in self._ready and self._routing.reserve(host)[1] is None:
-                return self._take(host, host)
-        return None
+        host = self._unpaced()
+        if host is None or self._routing.reserve(host)[1] is not None:
+            return None
+        return self._take(host, host)
+
+    def _unpaced(self) -> str | None:
+        """A host that is ready and needs no leave."""
+        hosts = (each for each in islice(self._routing.unpaced, MOST_LOOKS) if each in self._ready)
+        return next((each for each in hosts if self._routing.hold(each) is None), None)
 
     def _take(self, host: str, slot: str) -> Request | None:
         """The host's request whose turn it is; None where there was none after all."""
@@ -358,6 +396,7 @@ class HostQueue:
             self._sleepers[slot].file(host, rank)
         if host not in self._asleep:
             self._ready.file(host, rank)
+            self._routing.look_at_start()
 
     def _rank(self, requests: HostRequests) -> float:
         rank = requests.top or 0

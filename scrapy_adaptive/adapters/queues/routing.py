@@ -21,6 +21,7 @@ from scrapy_adaptive.adapters.scrapy_internals import Copy
 from scrapy_adaptive.core.limits.leaf import FIELD
 from scrapy_adaptive.core.types import Hold, Reason, Wanted
 
+from .lazy_start import LazyStart
 from .waiting_room import METER, Reservation
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Routing:
         cached: what the HTTP cache has of a request; None without a cache.
         discount: how much less the kth request taken from a host counts, times k.
         most: queues of which other slots are remembered.
+        places: CONCURRENT_REQUESTS.
     """
 
     keeps = True
@@ -82,6 +84,7 @@ class Routing:
         cached: Callable[[Request], Copy] | None,
         discount: float,
         most: int,
+        places: int,
     ) -> None:
         self.saved_marks = traffic.saved_marks
         self.is_suspect = traffic.is_suspect
@@ -93,6 +96,13 @@ class Routing:
         self._cached = cached
         self._most = most
         self._queues: list[HostQueue] = []
+        self._lazy_start = LazyStart(
+            engine,
+            self._queues,
+            places=places,
+            is_awaited=lambda: traffic.awaits_pop,
+            clock=traffic.clock,
+        )
         self._taken: Counter[str] = Counter()
         self._routes: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
         """Queue to the slots through which its requests are sent, and how often in a row each was
@@ -224,6 +234,29 @@ class Routing:
             return queue_key, None
         return found
 
+    def hold_of(self, queue_key: str) -> Hold | None:
+        """Why the queue's next request may not leave, by the slot that may be first to let it.
+
+        Nothing is promised.
+        """
+        if queue_key in self.unpaced:
+            return self.hold(queue_key)
+        governor, now = self._governor, self._clock()
+        found = governor.crawl_hold(now)
+        if found is not None:
+            return found
+        for slot in self.slots_of(queue_key):
+            hold = governor.queue_hold(slot, now, self.lead)
+            if governor.known is not None:
+                leaf = governor.known.leaf(self._leaf_of(queue_key, slot))
+                hold = governor.known.hold_queued(leaf, now, self.lead) or hold
+            if hold is None:
+                return None
+            if found is None or hold.until < found.until:
+                found = hold
+        is_copy = queue_key.endswith(STALE) and found is not None and found.reason in SILENT
+        return None if is_copy else found
+
     def _leaf_of(self, queue_key: str, slot: str) -> str:
         """What requests of this queue are counted under, in that slot."""
         _, sign, meters = queue_key.removesuffix(STALE).partition(FIELD)
@@ -260,6 +293,18 @@ class Routing:
         if is_served:  # with None the engine stops asking; there may be more places
             self._engine.nudge()
         return is_served
+
+    def on_asked(self) -> None:
+        """The engine has asked a queue."""
+        self._lazy_start.on_asked()
+
+    def on_pushed(self) -> None:
+        """A request has come."""
+        self._lazy_start.on_push()
+
+    def look_at_start(self) -> None:
+        """Requests may leave that might not before: an engine that was held back may ask."""
+        self._lazy_start.look()
 
     def ask_again(self) -> None:
         """Requests may be ready, but looking for one has taken long enough."""

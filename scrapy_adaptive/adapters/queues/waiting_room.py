@@ -102,6 +102,9 @@ class WaitingRoom(Protocol):
     def sweep(self) -> list[str]:
         """End the reservations of requests that went another way; returns their slots."""
 
+    def look_at_start(self) -> None:
+        """Requests may leave that might not before: an engine that was held back may ask."""
+
 
 class NoRoom:
     """Nothing waits here: the crawl's priority queue is not ours."""
@@ -157,6 +160,9 @@ class NoRoom:
     def sweep(self) -> list[str]:
         """There is nothing to end."""
         return []
+
+    def look_at_start(self) -> None:
+        """The engine is not held back: requests that wait hold their places."""
 
 
 _ROUTINGS: WeakKeyDictionary[Crawler, ReferenceType[Routing]] = WeakKeyDictionary()
