@@ -58,18 +58,18 @@ def read_retry_after(value: bytes, *, now: float) -> float:
     """Read how long to be silent: seconds, or until a date; a date gone by is no wait.
 
     **Departs** from RFC 9110 by reading decimals and ISO dates too: what is plainly meant counts.
-    So does a list, into which a proxy joins two headers of one name (RFC 9110 section 5.3): its
-    longest wait.
+    So does a list, into which a proxy joins headers of one name (RFC 9110 section 5.3): its longest
+    wait. A member that is empty says nothing (section 5.6.1).
 
     >>> read_retry_after(b"Thu, 01 Jan 1970 00:02:00 GMT", now=30.0)
     90.0
     >>> read_retry_after(b"5, 10", now=0.0)
     10.0
     """
-    parts = _LIST.split(value)
-    if len(parts) > 1:
-        return max(_read_wait(part, now=now) for part in parts)
-    return _read_wait(value, now=now)
+    waits = [_read_wait(part, now=now) for part in _LIST.split(value) if part]
+    if not waits:
+        raise ValueError("no wait")
+    return max(waits)
 
 
 def _read_wait(value: bytes, *, now: float) -> float:

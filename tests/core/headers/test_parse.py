@@ -515,13 +515,19 @@ class TestPromises:
         (b"Thu, 01 Jan 1970 00:00:50 GMT, 30", 50.0),
         (b"Thu, 01 Jan 1970 00:00:50 GMT, Thu, 01 Jan 1970 00:00:40 GMT", 50.0),
         (b"5, soon", None),
-        (b"5,", None),
+        (b"60, ", 60.0),
+        (b", 60", 60.0),
+        (b"5, , 10", 10.0),
+        (b"Thu, 01 Jan 1970 00:00:50 GMT,", 50.0),
+        (b",", None),
+        (b", soon", None),
     ],
 )
 def test_a_retry_after_that_a_proxy_joined_of_two_is_their_longest_wait(
     value: bytes, seconds: float | None
 ) -> None:
-    """RFC 9110, section 5.3: lines of one name may be joined by commas."""
+    """RFC 9110, sections 5.3 and 5.6.1: lines of one name may be joined by commas, and an empty
+    line leaves a member that says nothing."""
     hints = parse_hints({"retry-after": [value]}, unix_now=0.0)
     assert hints.retry_after == seconds
     assert hints.ignored == (() if seconds is not None else ("retry-after",))
