@@ -23,7 +23,7 @@ from .diagnosis.broken_pages import NO_SUSPECTS, Blame, Suspects
 from .diagnosis.page_classes import Classes
 from .pacing.concurrency import Slowness
 from .pacing.pace import Pace
-from .state.fields import LONG_AGO, Instant, Mark
+from .state.fields import LONG_AGO, Due, Instant, Mark
 from .types import Answer, Decision, Event, Hold, Learned, Outcome, Page, Permit, Reason, Wanted
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Slot:
     classes: Annotated[Classes | None, Mark.SPARE]
     slowness: Slowness
     _epoch_at: Instant
-    _recheck_at: Instant | None
+    _recheck_at: Due | None
     _excused: bool
     _failed_epoch: bool
     _backoff: Backoff

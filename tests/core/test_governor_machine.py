@@ -15,7 +15,7 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from scrapy_adaptive.core.breaker.backoff import BREATH
 from scrapy_adaptive.core.breaker.breaker import Phase
-from scrapy_adaptive.core.ceiling.base import SLOWEST
+from scrapy_adaptive.core.state.fields import SLOWEST
 from scrapy_adaptive.core.types import Answer, Event, Hold, Outcome, Page, Reason
 from tests.core.observer import Observer
 from tests.core.virtual import STEADY

@@ -194,6 +194,45 @@ def test_what_was_learned_is_forgotten_after_a_week_and_a_pause_is_not() -> None
     assert after.held_until(Reason.PARKED) == pytest.approx(STALE_AFTER - 1.0)
 
 
+def test_a_rate_that_no_law_goes_by_is_not_believed() -> None:
+    """One request in thirty years would stop a host for good; a law falls to one an hour."""
+    state = state_of(refused_often("hold"))
+    state["whole"]["ceiling"]["state"]["bracket"]["rate"] = 1e-9
+    with pytest.raises(ValueError, match="rate"):
+        Virtual(LIMITS[0], ceiling="hold").governor.begin("a", state, 0.0, 0.0)
+    state = state_of(refused_often("aimd"))
+    state["whole"]["ceiling"]["_rate"] = 1e-9
+    with pytest.raises(ValueError, match="rate"):
+        Virtual(LIMITS[0], ceiling="aimd").governor.begin("a", state, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("ceiling", ["hold", "aimd"])
+def test_the_slowest_rate_of_a_law_is_read_as_it_was(ceiling: str) -> None:
+    """Whether refusals taught it, or the user's own first delay of two hours."""
+    limits = Limits(start_delay=7200.0, floor=7200.0)
+    crawl = Virtual(limits, ceiling=ceiling)
+    for _ in range(3):
+        crawl.fetch(3)
+        crawl.wait_out()
+        crawl.refuse(crawl.send())
+    crawl.fetch()
+    after = Virtual(limits, ceiling=ceiling)
+    assert not after.governor.begin("a", state_of(crawl), 0.0, 0.0)
+    assert after.slot().ceiling.rate == pytest.approx(crawl.slot().ceiling.rate)
+
+
+def test_what_has_happened_is_not_still_to_come() -> None:
+    """Three years ahead: a token that was spent then would be waited for."""
+    state = state_of(refused_often("hold"))
+    whole = state["whole"]
+    whole["pace"]["_bucket"]["_updated_at"] = -1e8
+    whole["_sent_at"] = whole["ceiling"]["state"]["bracket"]["stage_at"] = -1e8
+    after = Virtual(LIMITS[0], ceiling="hold")
+    assert len(after.governor.begin("a", state, 0.0, 0.0)) == 3
+    after.wait_out()
+    assert after.now < 60.0
+
+
 @pytest.mark.parametrize("ceiling", ["hold", "aimd"])
 def test_damage_is_refused_or_does_no_harm(ceiling: str) -> None:
     """Each number, one after the other, becomes something else: the slot is refused, or goes on."""

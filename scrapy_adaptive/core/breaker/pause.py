@@ -8,7 +8,7 @@ Laws
 
 from __future__ import annotations
 
-from scrapy_adaptive.core.state.fields import LONG_AGO, Instant
+from scrapy_adaptive.core.state.fields import LONG_AGO, Due, Instant
 
 from .breaker import TABLE, Phase, Signal
 
@@ -29,10 +29,10 @@ class Pause:
     )
 
     phase: Phase
-    until: Instant
+    until: Due
     last_refused_at: Instant
-    _parked_until: Instant
-    _told_until: Instant
+    _parked_until: Due
+    _told_until: Due
 
     def __init__(self) -> None:
         self.phase = Phase.CLOSED

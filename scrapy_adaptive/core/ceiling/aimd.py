@@ -12,10 +12,10 @@ import math
 from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.ceiling.hold.history import History
-from scrapy_adaptive.core.state.fields import Amount, Rate
+from scrapy_adaptive.core.state.fields import SLOWEST, Amount, Rate
 from scrapy_adaptive.core.types import Learned
 
-from .base import SLOWEST, Ceiling
+from .base import Ceiling
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.types import Permit, Recovery

@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 GAPS = 1.2
 """Gaps at the new rate before a page is asked again: one for a token, the rest is margin."""
 
-SLOWEST = 1.0 / 3600.0
-"""Least rate a ceiling falls to, 1/s: one request an hour."""
-
 
 class Ceiling(Protocol):
     """What a slot asks of a law that learns a site's limit."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from scrapy_adaptive.core.state.fields import SLOWEST
+
 from .aimd import Aimd
 from .hold.ceiling import Hold
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from .base import Ceiling
 
 CEILINGS: Mapping[str, Callable[[Limits], Ceiling]] = {
-    "hold": lambda limits: Hold(limits.start_rate),
+    "hold": lambda limits: Hold(max(SLOWEST, limits.start_rate)),
     "aimd": lambda limits: Aimd(limits.backoff_ratio),
 }
 """What makes a slot's ceiling of the user's bounds, by name."""

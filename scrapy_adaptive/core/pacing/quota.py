@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.state.fields import Instant, Seconds
+from scrapy_adaptive.core.state.fields import Due, Seconds
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.headers.parse import Quota
@@ -33,7 +33,7 @@ the rest at most: once nothing is left, the reset is awaited whole."""
 class Quotas:
     """What one slot may send until the next reset. Instants in monotonic seconds."""
 
-    until: Instant = 0.0
+    until: Due = 0.0
     """The instant of the reset; 0 where no quota is known."""
     wait: Seconds = 0.0
     """Seconds until then, when it was told."""

@@ -28,8 +28,8 @@ from zlib import crc32
 
 from scrapy_adaptive.core.headers.values import MAX_WAIT
 
-SLOWEST = 1e-9
-"""Least rate that is believed, 1/s: one request in thirty years."""
+SLOWEST = 1.0 / 3600.0
+"""Least rate a law falls to, 1/s: one request an hour. Less is not believed."""
 
 
 class Mark(Enum):
@@ -37,6 +37,8 @@ class Mark(Enum):
 
     INSTANT = "instant"
     """Monotonic seconds here, an age on the way."""
+    DUE = "due"
+    """An instant that may be still to come."""
     SPARE = "spare"
     """It is left out where the whole would be too large."""
 
@@ -57,13 +59,19 @@ class Latest:
 
 
 Instant: TypeAlias = Annotated[float, Mark.INSTANT]
-"""Monotonic seconds; minus infinity for never."""
+"""Monotonic seconds at which something happened; minus infinity for never."""
+
+Due: TypeAlias = Annotated[Instant, Mark.DUE]
+"""Monotonic seconds until which something is waited for."""
 
 LONG_AGO = float("-inf")
 """What has never been; one number for all, as each made anew would take its own place."""
 
 Rate: TypeAlias = Annotated[float, Range(SLOWEST)]
-"""Requests a second, more than 0; infinite where nothing bounds it."""
+"""Requests a second that a law goes by; infinite where nothing bounds it."""
+
+Refused: TypeAlias = Annotated[float, Range(1e-9)]
+"""Requests a second that were too many, as few as the user's own delay lets pass."""
 
 Seconds: TypeAlias = Annotated[float, Range(0.0, MAX_WAIT)]
 """A silence or a delay, no longer than any that a site may ask for."""

@@ -4,7 +4,8 @@ Laws
 ----
 * Nothing is believed before it is checked: its type, that it is a number, its range.
 * A thing that has to look after itself once it was read does so in `after_reading(names)`.
-* A wait that no site may ask for is bounded, and named in `Clock.doubts`.
+* A wait that no site may ask for is bounded, and named in `Clock.doubts`. So is what has happened
+  in the future, and no rate is believed that is less than any law goes by.
 
 >>> from scrapy_adaptive.core.pacing.quota import Quotas
 >>> quotas = Quotas()
@@ -26,7 +27,7 @@ from typing import Any, TypeAlias, get_origin
 
 from scrapy_adaptive.core.headers.values import MAX_WAIT
 
-from .fields import Kind, Range, fields_of, is_changed_in_place, new
+from .fields import Kind, Mark, Range, fields_of, is_changed_in_place, new
 
 MOST = 1e12
 """No number that a slot counts with is larger."""
@@ -148,7 +149,7 @@ def _member(data: Any, cls: type[Enum], where: str) -> Enum:
 def _float(data: Any, kind: Kind, clock: Clock, where: str) -> float:
     number = _number(data, where)
     if kind.is_instant:
-        return _instant(number, clock, where)
+        return _instant(number, kind, clock, where)
     _check_range(number, kind, where)
     return number
 
@@ -167,11 +168,11 @@ def _number(data: Any, where: str) -> float:
     return float(data)
 
 
-def _instant(age: float, clock: Clock, where: str) -> float:
-    instant = clock.at - age
-    if instant > clock.now + MAX_WAIT:
+def _instant(age: float, kind: Kind, clock: Clock, where: str) -> float:
+    instant, is_due = clock.at - age, Mark.DUE in kind.marks
+    if instant > clock.now + (MAX_WAIT if is_due else 0.0):
         clock.doubts.append(f"{where} is {instant - clock.now:.3g} s off")
-        return clock.now + AFTER_DAMAGE
+        return clock.now + (AFTER_DAMAGE if is_due else 0.0)
     return instant
 
 

@@ -13,9 +13,9 @@ import math
 from copy import deepcopy
 from typing import TYPE_CHECKING, Annotated
 
-from scrapy_adaptive.core.ceiling.base import GAPS, SLOWEST, Ceiling
+from scrapy_adaptive.core.ceiling.base import GAPS, Ceiling
 from scrapy_adaptive.core.evidence import MEMORY
-from scrapy_adaptive.core.state.fields import Mark
+from scrapy_adaptive.core.state.fields import SLOWEST, Mark
 from scrapy_adaptive.core.types import Learned
 
 from .bracket import FIRST_CLIMB, PRICE, is_closed, search, stage, step

@@ -13,7 +13,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_adaptive.core.ceiling.base import SLOWEST
+from scrapy_adaptive.core.state.fields import SLOWEST
 
 from .bracket import PRICE
 from .epoch import ISOLATED

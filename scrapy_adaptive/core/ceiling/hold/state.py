@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from scrapy_adaptive.core.state.fields import Amount, Instant, Range, Rate, Seconds, Share
+from scrapy_adaptive.core.state.fields import Amount, Instant, Range, Rate, Refused, Seconds, Share
 
 from .bracket import FAR, PRICE
 from .concurrency_cap import NO_CAP, Cap
@@ -28,7 +28,7 @@ class Bracket:
     """The rate in use."""
     lo: Amount = 0.0
     """The highest rate that passed a stage; 0 while none has."""
-    hi: Rate = math.inf
+    hi: Refused = math.inf
     """The lowest rate that was refused since; infinity while none was."""
     vain: Amount = 0.0
     """The `lo` that the last hurry far below `hi` did not raise: it is not repeated from there."""

@@ -9,9 +9,9 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_adaptive.core.ceiling.base import SLOWEST
 from scrapy_adaptive.core.slot import Slot
 from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.state.fields import SLOWEST
 from tests.core.ceiling.hold.played import Played
 from tests.core.virtual import STEADY, Virtual
 
