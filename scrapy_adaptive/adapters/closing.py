@@ -62,6 +62,8 @@ class Closing:
         self._given_up: Counter[str] = Counter()
         """Requests given up as the spider closed, by slot."""
         self._sent_back: WeakSet[Request] = WeakSet()
+        """Requests for a queue that is not ours; who comes again was none of the scheduler's: it is
+        not saved with a job, and without one it has been counted."""
 
     def is_too_long(self, key: str) -> bool:
         """Whether the slot's pause is longer than anybody waits."""
@@ -94,8 +96,9 @@ class Closing:
         """
         if not self.has_begun:
             raise IgnoreRequest(f"{key} is paused: it refused an earlier request")
-        goes_back = scheduled and request not in self._sent_back
-        if not (goes_back and self._is_saved):
+        is_again = request in self._sent_back
+        goes_back = scheduled and not is_again
+        if not scheduled or is_again == self._is_saved:
             self._given_up[key] += 1
         if not goes_back:
             raise IgnoreRequest(f"{key} is paused, and the spider is closing")

@@ -164,7 +164,8 @@ class AsksBeside(UrlsSpider):
 def test_the_end_of_one_wait_for_a_paused_host_may_end_another(
     origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
-    """With a SelectReactor whoever waits goes on at once; Scrapy's own queue takes no file back."""
+    """With a SelectReactor whoever waits goes on at once. Scrapy's own queue takes no file back:
+    each counts once."""
     site = origin(lambda visit: refusal(retry_after=60) if "file" in visit.path else Answer())
     settings = {
         "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue",
@@ -175,3 +176,4 @@ def test_the_end_of_one_wait_for_a_paused_host_may_end_another(
     done = crawl(AsksBeside, settings, arguments=arguments, reactor="select", timeout=40)
     assert done.stats["beside/IgnoreRequest"] == FILES
     assert "beside/AlreadyCalledError" not in done.stats
+    assert done.stats["adaptive/given_up"] == FILES
