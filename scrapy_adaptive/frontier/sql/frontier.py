@@ -52,6 +52,9 @@ MOST_PROMOTED = 5_000
 MOST_REAPED = 500
 """Hosts of the dead that one heartbeat frees."""
 
+LEASES = 1 << 32
+"""More than one session takes; their generations are those of no other session."""
+
 SPARED = 60.0
 """Seconds for which a session whose worker has died is remembered."""
 
@@ -197,10 +200,11 @@ class SqlFrontier:
     ) -> Leased:
         with self.database.transaction() as connection:
             now = self._live(connection)
-            self._give_back(connection, back)
+            returned = self._give_back(connection, back)
             if only is not None:
+                self.touch(connection, returned)
                 return self._lease_one(connection, only, now)
-            self._promote(connection, now)
+            self.touch(connection, {*returned, *self._promote(connection, now)})
             chosen = self._choose(connection, hosts, visits, now)
             held = self._take_all(connection, chosen, now)
             self.touch(connection, chosen)
@@ -344,7 +348,7 @@ class SqlFrontier:
         """The lease of this host: the one that is held, or a new one's row; None if another's."""
         if host in self._leases:
             return self._leases[host]
-        generation = self._session << 20 | next(self._numbers)
+        generation = self._session * LEASES + next(self._numbers)
         asked = {"host": host, "egress": self._egress, "session": self._session, "now": now}
         row = connection.execute(sql.CLAIM, {**asked, "generation": generation}).first()
         if row is not None:
@@ -353,10 +357,11 @@ class SqlFrontier:
 
     # Inside: visits
 
-    def _promote(self, connection: Connection, now: int) -> None:
+    def _promote(self, connection: Connection, now: int) -> Iterable[int]:
+        """What is due by now is ready; returns the hosts."""
         promote = sql.PROMOTE_SQLITE if self.database.is_sqlite else sql.PROMOTE_POSTGRESQL
         asked = {"spider": self.spider, "now": now, "most": MOST_PROMOTED}
-        self.touch(connection, set(connection.execute(promote, asked).scalars()))
+        return connection.execute(promote, asked).scalars()
 
     def _choose(
         self, connection: Connection, hosts: int, visits: int, now: int
@@ -429,12 +434,16 @@ class SqlFrontier:
                     held[rows[number].host_id].visits.append(_given(rows[number]))
         return list(held.values())
 
-    def _give_back(self, connection: Connection, back: Mapping[Lease, Sequence[int]]) -> None:
+    def _give_back(
+        self, connection: Connection, back: Mapping[Lease, Sequence[int]]
+    ) -> Iterable[int]:
+        """These visits were not sent; returns the hosts."""
         ids = sorted(each for given in back.values() for each in given)
-        if ids:
-            first = self._session << 20
-            asked = {"ids": ids, "first": first, "last": first + (1 << 20)}
-            self.touch(connection, connection.execute(sql.TAKE_BACK_ALL, asked).scalars())
+        if not ids:
+            return ()
+        first = self._session * LEASES
+        asked = {"ids": ids, "first": first, "last": first + LEASES - 1}
+        return connection.execute(sql.TAKE_BACK_ALL, asked).scalars()
 
     def _is_alive(self, connection: Connection, now: int) -> bool:
         alive = SESSION.select().where(SESSION.c.id == self._session, SESSION.c.deadline >= now)

@@ -4,6 +4,7 @@ Laws
 ----
 * A worker of a SQLite frontier holds a lock on a file of its own beside the database; the system
   lets go of it when the process ends, however it ends. Process ids prove nothing in containers.
+* The file has its name once it is locked: nobody finds it without its lock.
 * Where there is no such lock (Windows), a dead worker's hosts move when its lease has run out.
 """
 
@@ -39,8 +40,10 @@ class Liveness:
         if not HAS_LOCKS:
             return
         self._path = self._path_of(session)
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        new = self._path.with_name(f"{self._path.name}.new")
+        self._file = os.open(new, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX)
+        new.rename(self._path)
 
     def end(self) -> None:
         """The session is over."""

@@ -1,0 +1,82 @@
+"""What SQL alone has to see to."""
+
+from __future__ import annotations
+
+import fcntl
+from itertools import count, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import event
+
+from scrapy_adaptive.frontier.protocol import Done
+from scrapy_adaptive.frontier.sql.frontier import SqlFrontier
+from scrapy_adaptive.frontier.sql.liveness import Liveness
+from tests.frontier.conftest import Clock, Opened
+from tests.frontier.test_conformance import page
+
+if TYPE_CHECKING:
+    from scrapy_adaptive.frontier.protocol import Frontier
+
+
+def in_sql(frontier: Frontier) -> SqlFrontier:
+    """The same; a test of another engine ends here."""
+    if not isinstance(frontier, SqlFrontier):
+        pytest.skip("it has no tables")
+    return frontier
+
+
+def test_a_poll_derives_the_queues_anew_before_it_chooses_and_after(
+    opened: Opened, clock: Clock
+) -> None:
+    """What was given back and what is due by now together."""
+    frontier = in_sql(opened())
+    frontier.turn([], [page("a", 1), page("a", 2), page("b", 1, delay=5.0)], {})
+    (held,) = frontier.lease(1, 2).held
+    clock.now += 6.0
+    said: list[str] = []
+
+    def on_said(connection: Any, cursor: Any, statement: str, *rest: object) -> None:
+        said.append(statement)
+
+    event.listen(frontier.database.engine, "before_cursor_execute", on_said)
+    back = {held.lease: [visit.id for visit in held.visits]}
+    found = frontier.lease(9, 9, back=back).held
+    assert {(each.lease.host, len(each.visits)) for each in found} == {("a", 2), ("b", 1)}
+    assert sum("UPDATE adaptive_queue" in statement for statement in said) == 2
+
+
+def test_a_session_that_leases_a_million_hosts_is_no_other_session(opened: Opened) -> None:
+    """Else a worker that has died would end the visits of the one that took its hosts."""
+    sessions = [in_sql(opened(f"worker {n}")) for n in range(4)]
+    one, stale = next(both for both in pairwise(sessions) if both[0]._session % 2 == 0)
+    one.turn([], [page("a", 1)], {})
+    (before,) = stale.lease(1, 1).held
+    stale.release(before.lease, None)
+    one._numbers = count((1 << 20) + 1)
+    (held,) = one.lease(1, 1).held
+    assert held.lease != before.lease
+    stale.turn([Done(before.lease, before.visits[0].id)], [], {})
+    assert one.counts().leased == 1
+    one.lease(0, 0, back={held.lease: [held.visits[0].id]})
+    assert one.counts().ready == 1
+
+
+def test_a_session_is_not_dead_while_it_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others look for it as soon as it is in the table."""
+    one, other = Liveness(tmp_path / "crawl.db"), Liveness(tmp_path / "crawl.db")
+    flock, seen = fcntl.flock, []
+
+    def look_before(file: int, how: int) -> None:
+        if how == fcntl.LOCK_EX:
+            seen.append(other.is_dead(7))
+        flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", look_before)
+    one.begin(7)
+    assert [*seen, other.is_dead(7)] == [False, False]
+    one.end()
+    assert list(tmp_path.iterdir()) == []
