@@ -4,7 +4,7 @@ Laws
 ----
 * A window is counted in cells; tokens are taken in the present cell and spent within it. A window
   of time, wherever it begins, touches the cells of one window and one more: their sum stays within
-  the limit.
+  the limit. A cell is known by its end, so that its hits count on where the window is changed.
 * Whoever takes has locked what it counts: nobody else takes between the sum and the write.
 * The cell is told by the database's clock (of SQLite the machine's), for all alike. A process that
   has seen it goes on from there: where it is set forward, no hit gets older by it.
@@ -71,24 +71,26 @@ class QuotaTable:
     def _take_one(self, connection: sa.Connection, ask: Ask, now: float) -> Grant:
         rule, key = ask.rule, ask.key.partition(SEPARATOR)[2]
         name, width = rule.lasting_id, rule.window / CELLS
-        cell = math.floor(now / width)
+        begins = width * math.floor(now / width)
+        cell = _cell(begins + width)
         of_key = (HITS.c.rule_id == name) & (HITS.c.key == key)
-        connection.execute(sa.delete(HITS).where(of_key & (HITS.c.cell < cell - CELLS)))
+        is_over = HITS.c.cell <= _cell(begins - rule.window)
+        connection.execute(sa.delete(HITS).where(of_key & is_over))
         found = connection.execute(
             sa.select(HITS.c.cell, HITS.c.taken).where(of_key).order_by(HITS.c.cell)
         ).all()
         rows = [(min(each, cell), taken) for each, taken in found]
         used = sum(taken for _, taken in rows)
         ahead = sum(taken for each, taken in found if each > cell)
-        if ahead:  # of a shorter window, before the rule was changed: they were taken by now
+        if ahead:  # of a longer window, before the rule was changed: they were taken by now
             connection.execute(sa.delete(HITS).where(of_key & (HITS.c.cell > cell)))
             self._count(connection, name, key, cell, ahead)
         count = min(ask.tokens, rule.max_hits - used)
         if count <= 0:
-            return Grant(ask.key, 0, _room_at(rows, rule.max_hits, used, width) - now)
+            return Grant(ask.key, 0, _room_at(rows, rule, used) - now)
         self._count(connection, name, key, cell, count)
         margin = min(MARGIN * width, MOST_MARGIN)
-        return Grant(ask.key, count, (cell + 1) * width - margin - now, cell)
+        return Grant(ask.key, count, begins + width - margin - now, cell)
 
     def _count(self, connection: sa.Connection, name: str, key: str, cell: int, count: int) -> None:
         """So many more are taken in this cell."""
@@ -123,8 +125,9 @@ class QuotaTable:
         """
         name, width = rule.lasting_id, rule.window / CELLS
         with self._locked([]) as (connection, now):
+            begins = width * math.floor(now / width)
             counts = sa.select(HITS.c.key, sa.func.sum(HITS.c.taken)).where(
-                (HITS.c.rule_id == name) & (HITS.c.cell >= math.floor(now / width) - CELLS)
+                (HITS.c.rule_id == name) & (HITS.c.cell > _cell(begins - rule.window))
             )
             rows = connection.execute(counts.group_by(HITS.c.key).order_by(HITS.c.key)).all()
         return [Left(row[0], row[1], max(0, rule.max_hits - row[1])) for row in rows]
@@ -153,10 +156,15 @@ class QuotaTable:
             raise DatabaseError(f"{url}: {told(error)}") from None
 
 
-def _room_at(rows: Sequence[Any], most: int, used: int, width: float) -> float:
+def _cell(end: float) -> int:
+    """How the cell that ends at this instant is known: in milliseconds since the epoch."""
+    return round(1000 * end)
+
+
+def _room_at(rows: Sequence[Any], rule: Rule, used: int) -> float:
     """The instant at which enough cells count no more."""
     for cell, taken in rows:
         used -= taken
-        if used < most:
-            return float((cell + CELLS + 1) * width)
+        if used < rule.max_hits:
+            return float(cell / 1000 + rule.window)
     return 0.0

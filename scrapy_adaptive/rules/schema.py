@@ -53,7 +53,7 @@ HITS = sa.Table(
     sa.Column("cell", _BIG, primary_key=True, autoincrement=False),
     sa.Column("taken", sa.Integer, nullable=False),
 )
-"""Hits of quotas, in cells of their windows."""
+"""Hits of quotas, in cells of their windows, by the end of each in milliseconds since the epoch."""
 
 USES = sa.Table(
     "adaptive_uses",

@@ -154,7 +154,7 @@ def test_no_rule_gets_what_was_counted_of_one_that_is_gone(table: RuleTable) -> 
 def test_a_cell_of_the_future_counts_too(table: RuleTable) -> None:
     """Where the database's clock was set back."""
     rule = Rule(id="1", is_stored=True, max_hits=MOST, window=WINDOW)
-    far = int(time.time() / (WINDOW / 24)) + 1000
+    far = int(1000 * (time.time() + 1000 * WINDOW))
     with table.engine.begin() as connection:
         row = {"rule_id": "1", "key": "all", "cell": far, "taken": MOST}
         connection.execute(sa.insert(HITS).values(**row))
@@ -194,6 +194,20 @@ def test_a_window_that_is_lengthened_is_refilled_when_it_has_passed(
     [grant] = table.quotas.take([Ask("1\x1ea", Rule(id="1", max_hits=10, window=longer), 1)])
     assert grant.tokens == 0
     assert longer <= grant.until <= longer * (1 + 2 / 24)
+
+
+@pytest.mark.parametrize("shorter", [60.0, 3000.0, 3590.0])
+def test_a_window_that_is_shortened_forgets_nothing_that_it_counts(
+    table: RuleTable, shorter: float
+) -> None:
+    """What was taken just now is still taken; it was within the shorter window too."""
+    long = Rule(id="1", max_hits=10, window=3600.0)
+    assert [grant.tokens for grant in table.quotas.take([Ask("1\x1ea", long, 10)])] == [10]
+    short = Rule(id="1", max_hits=10, window=shorter)
+    [grant] = table.quotas.take([Ask("1\x1ea", short, 1)])
+    assert grant.tokens == 0
+    assert shorter <= grant.until <= shorter * (1 + 2 / 24)
+    assert table.quotas.left(short) == [("a", 10, 0)]
 
 
 def test_a_word_that_stands_for_a_number_is_an_error_of_the_database(tmp_path: Path) -> None:

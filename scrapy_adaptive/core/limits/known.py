@@ -279,6 +279,8 @@ class KnownLimits:
         """Other rules hold from here."""
         self.book = book
         self.naming += 1
+        if self.tokens is not None:
+            self.tokens.on_book()
         self._leaves.clear()
         self._rates.clear()
         self._held.clear()

@@ -113,6 +113,12 @@ class Tokens:
             if wallet is not None:  # what it holds is spent first
                 wallet.asked, wallet.spent_until = False, until
 
+    def on_book(self) -> None:
+        """Other rules hold from here: what was taken under the former ones is given back, and asked
+        for anew."""
+        self._expired += [lot for wallet in self._wallets.values() for lot in wallet.lots]
+        self._wallets.clear()
+
     def expired(self) -> list[Grant]:
         """Tokens whose time is over, unspent: they are to be given back."""
         found, self._expired = self._expired, []

@@ -1,5 +1,7 @@
 """Tokens of quotas that are taken ahead."""
 
+from scrapy_adaptive.core.limits.book import Book
+from scrapy_adaptive.core.limits.known import KnownLimits
 from scrapy_adaptive.core.limits.rule import Rule
 from scrapy_adaptive.core.limits.tokens import LOOKS, Grant, Tokens
 
@@ -33,3 +35,30 @@ def test_what_is_empty_is_forgotten_and_what_is_over_is_given_back() -> None:
         granted(tokens, f"{number}", 3, number + 2.5, float(number))
     assert sum(grant.tokens for grant in tokens.expired()) >= 3 * (1000 - 3 * LOOKS)
     assert sum(1 for _ in tokens.left()) <= 3 * LOOKS
+
+
+def test_tokens_of_former_rules_are_given_back() -> None:
+    """Of ten thousand a day a hundred are in hand: too many for a rule of ten a minute."""
+    day = Rule(id="1", max_hits=10_000, window=86_400.0)
+    known = KnownLimits(Book([day]))
+    known.tokens = tokens = Tokens(lambda: None)
+    tokens.ready_at("1", day, 0.0)
+    tokens.on_grants([Grant("1", 100, 3600.0)], 0.0)
+    minute = Rule(id="1", max_hits=10, window=60.0)
+    known.on_book(Book([minute]))
+    assert tokens.ready_at("1", minute, 0.0) > 0.0
+    assert [grant.tokens for grant in tokens.expired()] == [100]
+    assert [ask.rule for ask in tokens.asks()] == [minute]
+
+
+def test_a_quota_that_was_spent_is_asked_for_again_under_other_rules() -> None:
+    """It may allow more by now."""
+    day, more = (Rule(id="1", max_hits=most, window=86_400.0) for most in (1000, 5000))
+    known = KnownLimits(Book([day]))
+    known.tokens = tokens = Tokens(lambda: None)
+    tokens.ready_at("1", day, 0.0)
+    tokens.asks()
+    tokens.on_grants([Grant("1", 0, 80_000.0)], 0.0)
+    known.on_book(Book([more]))
+    tokens.ready_at("1", more, 0.0)
+    assert [ask.rule for ask in tokens.asks()] == [more]
