@@ -177,6 +177,8 @@ class Frontier(Protocol):
 
     turn_each: float
     """Seconds between two turns that are worth their way, while there is enough to visit."""
+    most_bytes: float
+    """Bytes of a visit's address and payload that it keeps, at most."""
 
     @property
     def damaged(self) -> int:

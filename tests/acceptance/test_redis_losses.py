@@ -8,17 +8,19 @@ Laws
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import scrapy
+from scrapy.http import Response
 
 from tests.acceptance.surviving import SurvivingSpider
 from tests.acceptance.test_redis_faults import LEASE, LOST, Fleet
 from tests.acceptance.test_workers import intrusions
 from tests.crawling import Crawler
-from tests.servers.origin import Origin
+from tests.servers.origin import Answer, Origin
 from tests.servers.valkey import MISSING, Valkey, program
 
 redis = pytest.importorskip("redis")
@@ -99,3 +101,32 @@ def test_a_worker_whose_clock_is_an_hour_late_works_beside_others(
     assert "Traceback" not in done.log
     assert fleet.missing() == set()
     assert intrusions(fleet.server.hits()) == []
+
+
+class LargeSpider(scrapy.Spider):
+    """Its page leads to one whose request is larger than Redis keeps."""
+
+    name = "large"
+    url: str
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield scrapy.Request(f"{self.url}/1")
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        meta = {"found": "x" * 1_200_000}
+        yield scrapy.Request(f"{self.url}/2", callback=self.last, meta=meta)
+
+    def last(self, response: Response) -> Iterator[Any]:
+        yield {"found": len(response.meta["found"])}
+
+
+def test_a_request_that_is_too_large_for_redis_is_named_and_sent(
+    valkey: Valkey, origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    site = origin(lambda visit: Answer())
+    given = {"ADAPTIVE_FRONTIER": valkey.frontier(), "ADAPTIVE_START_DELAY": 0.02}
+    done = crawl(LargeSpider, given, arguments={"url": site.url}, timeout=60)
+    assert done.items == [{"found": 1_200_000}]
+    assert "passes by the frontier, and does not survive a crash: it has 12" in done.log
+    assert done.stats["adaptive/frontier/unstorable"] == 1
+    assert not done.stats.get("adaptive/frontier/damaged")

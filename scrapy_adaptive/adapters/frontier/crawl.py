@@ -36,6 +36,7 @@ from scrapy_adaptive.report import units
 from . import states
 from .courier import Courier
 from .feeds import Feeds
+from .links import Links
 from .outbox import Outbox
 from .rights import Rights, host_of
 from .seeds import seeds_of
@@ -116,7 +117,8 @@ class FrontierCrawl(Owner):
         self.rights = Rights()
         self._outbox = Outbox()
         self._feeds = Feeds(crawler)
-        self.tracking = Tracking(crawler, self._outbox, settings.revisit, self._on_over)
+        links = Links(crawler, self._outbox, settings.revisit, frontier.most_bytes)
+        self.tracking = Tracking(crawler, self._outbox, links, settings.revisit, self._on_over)
         self._open: dict[Lease, dict[int, OpenVisit]] = {}
         self._incoming: deque[tuple[OpenVisit, Request]] = deque()
         self._slots: dict[str, set[str]] = {}

@@ -3,7 +3,7 @@
 Laws
 ----
 * What leads away from the spider's domains is no row; nor is what is known to be one.
-* What JSON cannot hold is named, and passes by the table.
+* What JSON cannot hold, or is too large, is named, and passes by the table.
 """
 
 from __future__ import annotations
@@ -41,9 +41,12 @@ class Links:
         crawler: the crawl.
         outbox: knows which have become rows already.
         policy: when pages are visited again.
+        most_bytes: bytes of a row, at most.
     """
 
-    def __init__(self, crawler: Crawler, outbox: Outbox, policy: Revisits | str | None) -> None:
+    def __init__(
+        self, crawler: Crawler, outbox: Outbox, policy: Revisits | str | None, most_bytes: float
+    ) -> None:
         assert crawler.stats is not None
         assert crawler.request_fingerprinter is not None
         self._crawler = crawler
@@ -51,6 +54,7 @@ class Links:
         self._fingerprint = crawler.request_fingerprinter.fingerprint
         self._outbox = outbox
         self._policy = policy
+        self._most_bytes = most_bytes
         self._payloads: Payloads | None = None
         self._told = 0
 
@@ -66,7 +70,7 @@ class Links:
         """The row of a request; None where it need not be one.
 
         Raises:
-            UnstorableError: JSON cannot hold it.
+            UnstorableError: JSON cannot hold it, or it is too large.
         """
         fingerprint = None
         if is_seed or not request.dont_filter:
@@ -76,6 +80,9 @@ class Links:
         if not self.is_wanted(request):
             return None
         payload = self.payloads.write(request)
+        size = len(request.url) + len(payload)
+        if size > self._most_bytes:
+            raise UnstorableError(f"it has {size} bytes, more than {self._most_bytes:.0f}")
         again = again_rule(self._policy, is_seed=is_seed)
         return Visit(
             host_of(request), request.url, payload, fingerprint, request.priority, again=again

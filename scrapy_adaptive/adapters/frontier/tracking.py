@@ -23,7 +23,6 @@ from twisted.python.failure import Failure
 
 from scrapy_adaptive.frontier.revisits import Revisits
 
-from .links import Links
 from .outcome import (
     NEXT_META_KEY,
     NOT_MODIFIED,
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
 
     from scrapy_adaptive.frontier.protocol import Given, Lease
 
+    from .links import Links
     from .outbox import Outbox
 
 logger = logging.getLogger("scrapy_adaptive")
@@ -74,6 +74,7 @@ class Tracking:
     Args:
         crawler: the crawl.
         outbox: where what is done goes.
+        links: makes rows of requests.
         policy: when pages are visited again.
         on_over: told of each visit that has ended, done or not.
     """
@@ -82,6 +83,7 @@ class Tracking:
         self,
         crawler: Crawler,
         outbox: Outbox,
+        links: Links,
         policy: Revisits | str | None,
         on_over: Callable[[OpenVisit], None],
     ) -> None:
@@ -94,7 +96,7 @@ class Tracking:
         self._policy = policy
         self._on_over = on_over
         self._vanished: deque[Part] = deque()
-        self._links = Links(crawler, outbox, policy)
+        self._links = links
         self._passed: OrderedDict[bytes, None] = OrderedDict()
         """What passed by the table under visits that are done."""
         self._periods: dict[int, Any] = {}

@@ -73,6 +73,7 @@ class RedisFrontier:
     """
 
     turn_each = 1.25
+    most_bytes = 900_000.0  # what a visit leaves is kept with it: see MOST_RECORD of the scripts
 
     def __init__(
         self,

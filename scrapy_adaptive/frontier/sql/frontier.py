@@ -75,6 +75,7 @@ class SqlFrontier:
 
     damaged = 0
     turn_each = 0.25
+    most_bytes = math.inf
 
     def __init__(
         self,
