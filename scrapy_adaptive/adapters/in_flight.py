@@ -149,13 +149,15 @@ class InFlight:
             again = verdict.outcome is Outcome.REFUSED
             flight.decision = flight.decision._replace(again=again)
 
-    def hurry(self, keys: Container[str]) -> None:
-        """Somebody waits for these slots: perhaps the middleware that keeps a response of them."""
+    def hurry(self, keys: Container[str] | None) -> None:
+        """Somebody waits for these slots, or for all of them: perhaps the middleware that keeps a
+        response of them."""
         since = self._clock() - PATIENCE
         for request, flight in list(self._in_flight.items()):
             if flight.verdict is None or flight.decision is not None:
                 continue
-            if flight.answered_at <= since and flight.permit.key in keys:
+            is_theirs = keys is None or flight.permit.key in keys
+            if flight.answered_at <= since and is_theirs:
                 self._settle(request, flight, flight.verdict, None)
 
     def on_failed(self, request: Request, verdict: Verdict) -> None:

@@ -582,7 +582,10 @@ class Traffic:
         for key in self.keys_at_gate:
             # In a queue of Scrapy's nobody knows who was not given out by the scheduler.
             if not self.room.keeps or any(not each.scheduled for each in self._gate_queue.of(key)):
-                self.in_flight.hurry(self.governor.family(self.governor.slot_key(key)))
+                hold = self.governor.ready_at(key, self.clock())
+                is_common = hold is not None and hold.reason.is_common
+                slots = self.governor.family(self.governor.slot_key(key))
+                self.in_flight.hurry(None if is_common else slots)
 
     def sweep(self) -> None:
         """Requests that a middleware replaced, or lost, hold nothing."""

@@ -60,6 +60,11 @@ class Reason(Enum):
         """Whether it holds every slot, so that none is held by what it did itself."""
         return self in _OF_CRAWL
 
+    @property
+    def is_common(self) -> bool:
+        """Whether what other slots have in flight may hold this one."""
+        return self is Reason.RULE or self in _OF_CRAWL
+
 
 _OF_CRAWL = frozenset({Reason.GLOBAL, Reason.GLOBAL_RATE, Reason.CRAWL_WIDE, Reason.UPLINK})
 

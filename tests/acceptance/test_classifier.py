@@ -220,6 +220,61 @@ class FetchesTokens:
         return request.replace(dont_filter=True) if response.status == 401 else response
 
 
+class KeepsWhatIsDenied:
+    """Keeps a page that asks for a token until another host has given it."""
+
+    def __init__(self, crawler: ScrapysCrawler) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: ScrapysCrawler) -> KeepsWhatIsDenied:
+        return cls(crawler)
+
+    async def process_response(self, request: Request, response: Response) -> Request | Response:
+        if response.status != 401:
+            return response
+        assert self.crawler.engine is not None
+        token = response.urljoin("/token").replace("127.0.0.1", ELSEWHERE)
+        await self.crawler.engine.download_async(Request(token))
+        return request.replace(dont_filter=True)
+
+
+ELSEWHERE = "127.1.1.2"
+
+
+@pytest.mark.parametrize(
+    ("own", "count"),
+    [
+        pytest.param(
+            {"ADAPTIVE_RULES": [{"concurrency": 1, "shared": True}]}, 1, id="the meter of a rule"
+        ),
+        pytest.param({"ADAPTIVE_GLOBAL_TRIP_SLOTS": 1}, 2, id="the global breaker"),
+    ],
+)
+def test_a_middleware_may_fetch_from_a_host_that_shares_a_limit(
+    own: dict[str, Any], count: int, origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """The token waits for what is in flight, the first page, which waits for the token."""
+
+    def answer(visit: Visit) -> Answer:
+        if visit.count > 1 or visit.path == "/token":
+            return Answer()
+        return Answer(401, delay=1.0) if visit.path == "/0" else refusal(delay=0.3)
+
+    site = origin(answer, addresses=["127.0.0.1", ELSEWHERE])
+    settings = {
+        "ADAPTIVE_CLASSIFIER": captcha_is_a_refusal,
+        "ADAPTIVE_START_DELAY": 0.05,
+        "ADAPTIVE_GLOBAL_COOLDOWN": 1.0,
+        "DOWNLOADER_MIDDLEWARES": {KeepsWhatIsDenied: 650},
+        "RETRY_ENABLED": False,
+    }
+    urls = [f"{site.url_at('127.0.0.1')}/{n}" for n in range(count)]
+    done = crawl(MetaSpider, settings | own, arguments={"urls": urls}, timeout=30)
+    assert [hit.path for hit in site.hits()].count("/token") == 1
+    assert sorted(item["url"] for item in done.items) == urls
+
+
 @pytest.mark.parametrize(
     ("first", "own", "refusals", "visits"),
     [
