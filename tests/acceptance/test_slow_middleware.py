@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from scrapy import Request
+from scrapy.crawler import Crawler as ScrapysCrawler
+from scrapy.http import Response
 
 from tests.acceptance.beside import Arm, beside_stock, numbered
 from tests.crawling import Crawler, Reactor
-from tests.servers.origin import Origin, answers
+from tests.servers.origin import Answer, Origin, Visit, answers, refusal
+from tests.spiders import UrlsSpider
 
 PAGES = 14
 DELAY = 0.4
@@ -50,3 +54,55 @@ def test_a_slow_middleware_before_the_gate_does_not_slow_the_pace(
     assert len(ours.pages) == len(stock.pages) == PAGES
     print(f"{gap(ours):.3f} s apart, stock {gap(stock):.3f} s")
     assert 0.98 * DELAY <= gap(ours) <= 1.5 * gap(stock)
+
+
+class WaitsForALogin:
+    """Keeps each page but the first until a login is done that the engine schedules."""
+
+    def __init__(self, crawler: ScrapysCrawler) -> None:
+        self.crawler = crawler
+        self.is_done: asyncio.Event | None = None
+
+    @classmethod
+    def from_crawler(cls, crawler: ScrapysCrawler) -> WaitsForALogin:
+        return cls(crawler)
+
+    async def process_request(self, request: Request) -> None:
+        path = request.url.rpartition("/")[2]
+        if path in ("first", "login"):
+            return
+        if self.is_done is None:
+            self.is_done = asyncio.Event()
+            login = request.url.removesuffix(path) + "login"
+            assert self.crawler.engine is not None
+            self.crawler.engine.crawl(Request(login, callback=self.on_done, priority=1))
+        await self.is_done.wait()
+
+    def on_done(self, response: Response) -> None:
+        """The pages go on."""
+        assert self.is_done is not None
+        self.is_done.set()
+
+
+@pytest.mark.parametrize(
+    ("paths", "own"),
+    [
+        pytest.param(["1", "2"], {}, id="its first request"),
+        pytest.param(["first", "1", "2"], {}, id="a pause"),
+        pytest.param(["1"], {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}, id="its only place"),
+    ],
+)
+def test_a_middleware_may_wait_for_a_request_that_is_queued(
+    paths: list[str], own: dict[str, Any], origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """Those that it keeps hold the site's places for ten seconds, as if about to be sent."""
+
+    def answer(visit: Visit) -> Answer:
+        is_refused = visit.path == "/login" and visit.count == 1 and "first" in paths
+        return refusal(retry_after=1) if is_refused else Answer()
+
+    site = origin(answer)
+    settings = {"ADAPTIVE_START_DELAY": 0.1, "DOWNLOADER_MIDDLEWARES": {WaitsForALogin: 400}}
+    arguments = {"urls": [f"{site.url}/{path}" for path in paths]}
+    done = crawl(UrlsSpider, settings | own, arguments=arguments, timeout=60)
+    assert sorted(done.urls) == sorted(arguments["urls"])

@@ -57,6 +57,10 @@ MISSES = 8
 """Times the number of routes: requests in a row that were to go to a slot and went to another,
 after which it is no route any more. Chance passes over one of n so often in 1 of 3,000 cases."""
 
+OVERDUE = 10.0
+"""Seconds after which a request that has not come to the gate holds nobody back: the middleware
+that keeps it may wait for one that is still queued, as for a login."""
+
 LEADS = 8
 """Latest requests of which the quickest tells how long the way from the queue to the gate is: slow
 middlewares slow them all, a busy processor some."""
@@ -276,7 +280,7 @@ class Routing:
         meters = tuple(leaf.split(FIELD)[1:]) if leaf != slot else ()
         former = self._reserved.pop(request, None)
         if former is not None:  # the same object was queued twice: one of it has a place
-            self._free(former.leaf)
+            self._end(former)
         self._reserved[request] = Reservation(queue_key, slot, self._clock(), leaf, meters)
         if self.discount:
             self._taken[queue_key] += 1
@@ -337,7 +341,7 @@ class Routing:
         reservation = self._reserved.pop(request, None)
         if reservation is None:
             return None
-        self._free(reservation.leaf)
+        self._end(reservation)
         if reservation.slot in self.unpaced or reservation.slot.endswith(STALE):
             return None
         self._note_lead(reservation, key)
@@ -352,19 +356,22 @@ class Routing:
         reservation = self._reserved.pop(request, None)
         if reservation is None:
             return None
-        self._free(reservation.leaf)
-        for each in reservation.meters:
-            self._traffic.rearm(METER + each)
-        return reservation.slot
+        return self._vacate(reservation)
 
     def under_way(self, key: str) -> int:
         """Requests between this slot's queue and the gate."""
         return sum(each.slot == key for each in self._reserved.values())
 
     def sweep(self) -> list[str]:
-        """End the reservations of requests that a middleware replaced."""
+        """End the reservations of requests that a middleware replaced, or keeps."""
         gone = [request for request in self._reserved if not self._engine.is_active(request)]
-        return [slot for request in gone if (slot := self.on_left(request)) is not None]
+        freed = [slot for request in gone if (slot := self.on_left(request)) is not None]
+        since = self._clock() - OVERDUE
+        for request, each in self._reserved.items():
+            if each.holds and each.at < since:
+                freed.append(self._vacate(each))
+                self._reserved[request] = each._replace(holds=False)
+        return freed
 
     def withdraw(self, is_meant: Callable[[Request], bool]) -> None:
         """Requests that wait and are meant are dropped."""
@@ -466,6 +473,18 @@ class Routing:
         slot = self.on_left(request)
         if slot is not None:
             self._traffic.on_freed(slot)
+
+    def _vacate(self, reservation: Reservation) -> str:
+        """The place is for who waits for it, or for a meter; returns its slot."""
+        self._end(reservation)
+        for each in reservation.meters:
+            self._traffic.rearm(METER + each)
+        return reservation.slot
+
+    def _end(self, reservation: Reservation) -> None:
+        """The place is promised to nobody any more."""
+        if reservation.holds:
+            self._free(reservation.leaf)
 
     def _free(self, slot: str) -> None:
         """A place of this slot, and of its meters if it is a leaf, is promised to nobody."""

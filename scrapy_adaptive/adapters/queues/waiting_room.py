@@ -38,6 +38,8 @@ class Reservation(NamedTuple):
     """What was reserved: the slot, and the meters."""
     meters: tuple[str, ...] = ()
     """Keys of the meters in which it has a place."""
+    holds: bool = True
+    """Whether it still keeps others from that place."""
 
 
 class WaitingRoom(Protocol):
