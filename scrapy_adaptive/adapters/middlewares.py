@@ -81,7 +81,7 @@ class AdaptiveGate(JoinsExtension):
             frontier.note_slot(request, key)
             if recorder is not None and not frontier.rights.holds(request):
                 recorder.on_lease_wait(key)
-            await frontier.rights.take(request)
+            await frontier.rights.take(request, traffic.standing_by)
             if not request.meta.get(OPT_OUT_META_KEY):
                 answer = await traffic.admit(request, traffic.names.under(key, request))
                 if answer is not None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -121,7 +122,8 @@ class Traffic:
         """Slots that may send, and whose requests at the gate go on when the engine next asks:
         they have no place in CONCURRENT_REQUESTS, or a better one waits in the queue."""
         self._unscheduled_count = 0
-        """Requests at the gate that the scheduler did not give out: media, robots.txt."""
+        """Requests that the scheduler did not give out (media, robots.txt), and that wait at the
+        gate or for a lease."""
         self._robots: dict[Request, tuple[str, int]] = {}
         """robots.txt files under way, their slots, and the places lent of pages that wait."""
         self._host_load = HostLoad(most_hosts)
@@ -304,8 +306,7 @@ class Traffic:
         lends = self.room.keeps or not scheduled
         waiter = Waiter(request, key, scheduled, lends)
         self._gate_queue.join(key, waiter, first=first)
-        self._unscheduled_count += not scheduled
-        self._engine.widen_scraper(wide=self._unscheduled_count > 0)
+        self._stand_by(not scheduled)
         self._engine.lend(lends)
         self._turn_away(key)
         if not scheduled:  # it needs no place: those before it may wait for one
@@ -315,8 +316,25 @@ class Traffic:
             return await maybe_deferred_to_future(waiter.done)
         finally:  # whoever awaits the download may have cancelled it
             self._end_wait(waiter)
-            self._unscheduled_count -= not scheduled
-            self._engine.widen_scraper(wide=self._unscheduled_count > 0)
+            self._stand_by(-(not scheduled))
+
+    @contextmanager
+    def standing_by(self, request: Request) -> Iterator[None]:
+        """It waits for something else than its slot: one that the scheduler did not give out keeps
+        no place meanwhile."""
+        lends = int(not self.is_scheduled(request))
+        self._stand_by(lends)
+        self._engine.lend(lends)
+        try:
+            yield
+        finally:
+            self._stand_by(-lends)
+            self._engine.lend(-lends)
+
+    def _stand_by(self, count: int) -> None:
+        """So many more wait that items may wait for: these must not keep responses out."""
+        self._unscheduled_count += count
+        self._engine.widen_scraper(wide=self._unscheduled_count > 0)
 
     def _end_wait(self, waiter: Waiter) -> None:
         """It waits no more; its place is its own again."""

@@ -13,7 +13,7 @@ ENGINES = ("sqlite", "postgresql", "redis")
 
 
 def open_engine(
-    address: str, spider: str, ranking: Ranking, clock: Callable[[], float]
+    address: str, spider: str, ranking: Ranking, clock: Callable[[], float] | None
 ) -> Frontier:
     """The frontier at an address."""
     if scheme_of(address) in REDIS:

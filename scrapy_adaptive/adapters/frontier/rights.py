@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
@@ -98,8 +99,13 @@ class Rights:
             return None
         return part.visit
 
-    async def take(self, request: Request) -> None:
+    async def take(
+        self, request: Request, waiting: Callable[[Request], AbstractContextManager[None]]
+    ) -> None:
         """Wait until the request's host is held.
+
+        Args:
+            waiting: is entered while it waits.
 
         Raises:
             TakenBackError: it is the page of a visit whose host, or order, was taken back.
@@ -112,7 +118,9 @@ class Rights:
                 )
             waiter: Deferred[bool] = Deferred()
             self._waiters.setdefault(host_of(request), []).append(waiter)
-            if not await maybe_deferred_to_future(waiter):
+            with waiting(request):
+                is_granted = await maybe_deferred_to_future(waiter)
+            if not is_granted:
                 raise IgnoreRequest(f"the lease of {host_of(request)} was not to be had")
         self.asked_at[host_of(request)] = self._clock()
 
