@@ -119,6 +119,33 @@ def test_who_beats_lives_where_the_memory_is_full(own: Valkey) -> None:
         assert one.turn([Done(held.lease, held.visits[0].id)], [page("b", 1)], {}).added == 1
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        "-OOM command not allowed when used memory > 'maxmemory'.",
+        "-READONLY You can't write against a read only replica.",
+        "-NOREPLICAS Not enough good replicas to write.",
+        "-MISCONF Errors writing to the AOF file: No space left on device",
+    ],
+)
+def test_what_redis_6_wraps_in_an_error_of_the_script_passes_as_well(
+    valkey: Valkey, monkeypatch: pytest.MonkeyPatch, told: str
+) -> None:
+    """In its words, as 6.2.5 has said them."""
+    with closing(opened(valkey.frontier())) as one:
+        wrapped = "Error running script (call to f_51faa80f95afac3bb0edf39e4c62c17572a6460f): "
+        wrapped += f"@user_script:374: @user_script: 374: {told}"
+
+        def fails(*_: object) -> None:
+            raise redis.exceptions.ResponseError(wrapped)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(one.server.client, "evalsha", fails)
+            with pytest.raises(UnavailableError, match=f"0: {told[1:8]}"):
+                one.beat({})
+        assert one.beat({}).members == 1
+
+
 def test_a_server_that_forgets_keys_is_refused(own: Valkey) -> None:
     client = connecting.connect(own.url())
     client.config_set("maxmemory-policy", "allkeys-lru")
@@ -180,6 +207,23 @@ def test_a_key_of_a_wrong_type_is_named_set_aside_and_counted(valkey: Valkey) ->
                 except UnavailableError:
                     continue
             assert found != [], key
+
+
+def test_a_server_that_goes_while_a_key_is_set_aside_is_asked_again(
+    valkey: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(opened(valkey.frontier())) as one:
+        client = one.server.client
+        client.set(f"{one.key}:d", "no sorted set")
+
+        def fails(*_: object, **__: object) -> None:
+            raise redis.exceptions.ConnectionError("Connection reset by peer")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(client, "scan_iter", fails)
+            with pytest.raises(UnavailableError, match="reset by peer"):
+                one.lease(1, 1)
+        assert again(lambda: one.lease(1, 1)).held == []
 
 
 def test_what_nobody_can_read_does_not_stop_the_rest(valkey: Valkey) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from scrapy.settings import BaseSettings
 
 from scrapy_adaptive.adapters.frontier.redis_settings import connector
 from scrapy_adaptive.frontier.poller import Ranking
-from scrapy_adaptive.frontier.protocol import Done, FrontierError
+from scrapy_adaptive.frontier.protocol import Done, FrontierError, UnavailableError
 from tests.frontier.conftest import Clock
 from tests.frontier.engines import open_engine
 from tests.frontier.test_conformance import page
@@ -71,8 +71,8 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         master = stack.enter_context(Valkey(tmp_path / "master", *options))
         link = stack.enter_context(Forwarding(master.port))
         way = stack.enter_context(Forwarding(master.port))
-        of = f"127.0.0.1 {link.port}"
-        replica = stack.enter_context(Valkey(tmp_path / "replica", "--replicaof", of))
+        of = ("--replicaof", "127.0.0.1", str(link.port))
+        replica = stack.enter_context(Valkey(tmp_path / "replica", *of))
         yield Pair(master, replica, link, way)
 
 
@@ -85,6 +85,21 @@ def test_a_replica_that_is_promoted_goes_on(pair: Pair) -> None:
         assert again(lambda: one.beat({})).held == 1
         turn = one.turn([Done(held.lease, held.visits[0].id)], [], {held.lease: 1})
         assert len(turn.refills[held.lease] or []) == 1
+
+
+def test_a_master_that_becomes_a_replica_is_left_for_where_the_address_leads_now(
+    pair: Pair,
+) -> None:
+    """As in a failover by hand: nobody cuts the connection that is open."""
+    with closing(opened(pair.address)) as one:
+        one.turn([], [page("a", n) for n in range(3)], {})
+        assert one.server.client.wait(1, 9000) == 1
+        connecting.connect(pair.replica.url()).replicaof("NO", "ONE")
+        connecting.connect(pair.master.url()).replicaof("127.0.0.1", str(pair.replica.port))
+        pair.way.mend(pair.replica.port)
+        with pytest.raises(UnavailableError, match=r"replica|READONLY|MASTER"):
+            one.beat({})
+        assert one.beat({}).members == 1
 
 
 def test_what_had_not_reached_the_replica_is_given_again_under_later_numbers(pair: Pair) -> None:
@@ -114,9 +129,9 @@ def test_what_had_not_reached_the_replica_is_given_again_under_later_numbers(pai
         assert min(held.lease.generation for held in again_held) > b.lease.generation + 999_999
 
 
-def test_a_node_of_a_cluster_that_does_not_have_the_frontier_names_the_one_that_has(
-    tmp_path: Path,
-) -> None:
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[tuple[Valkey, Valkey]]:
+    """Two nodes of one Cluster; the first has all slots."""
     with ExitStack() as stack:
         options = ("--cluster-enabled", "yes")
         one = stack.enter_context(node(tmp_path / "one"))
@@ -127,8 +142,33 @@ def test_a_node_of_a_cluster_that_does_not_have_the_frontier_names_the_one_that_
         while b"cluster_state:ok" not in client.execute_command("CLUSTER", "INFO"):
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        with pytest.raises(FrontierError, match=f"name 127.0.0.1:{one.port}"):
-            opened(other.frontier())
+        yield one, other
+
+
+def test_a_node_of_a_cluster_that_does_not_have_the_frontier_names_the_one_that_has(
+    nodes: tuple[Valkey, Valkey],
+) -> None:
+    one, other = nodes
+    with pytest.raises(FrontierError, match=f"name 127.0.0.1:{one.port}"):
+        opened(other.frontier())
+
+
+def test_a_node_that_does_not_have_the_frontier_any_more_is_left_for_another(
+    nodes: tuple[Valkey, Valkey],
+) -> None:
+    """It was failed over, and the address follows some time later: the crawl does not end."""
+    one, other = nodes
+    with Forwarding(one.port) as way:
+        address = one.frontier().replace(f":{one.port}/", f":{way.port}/")
+        with closing(opened(address)) as frontier:
+            way.cut()
+            way.mend(other.port)
+            with suppress(UnavailableError):
+                frontier.beat({})
+            with pytest.raises(UnavailableError, match=f"name 127.0.0.1:{one.port}"):
+                frontier.beat({})
+            way.mend(one.port)
+            assert frontier.beat({}).members == 1
 
 
 def test_seeds_on_a_cluster_are_in_the_hash_tag_of_the_frontier(cluster: Valkey) -> None:

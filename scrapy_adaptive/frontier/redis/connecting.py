@@ -9,6 +9,8 @@ Laws
 * A script that the server has forgotten is sent again.
 * A key that holds something else than it should is set aside, named and counted; the rest goes on.
 * No call waits without a bound.
+* Who answers that he is not, or not any more, the one to write to is left: the next call asks anew
+  where the address leads.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from redis.exceptions import (
     MovedError,
     NoPermissionError,
     NoScriptError,
+    ReadOnlyError,
     RedisError,
     ResponseError,
 )
@@ -62,6 +65,9 @@ PASSING = (
     *("CLUSTERDOWN", "TRYAGAIN", "NOREPLICAS", "MISCONF"),
 )
 """How errors begin that pass by themselves."""
+
+WRAPPED = r"^Error running script \(call to f_[0-9a-f]*\): (@user_script: ?\d+: )*-?"
+"""What Redis 6.2 puts before an error that a script has met."""
 
 NUMBERS = ("session", "generation", "visit", "spider")
 """What is counted for the whole frontier."""
@@ -138,6 +144,8 @@ class Server:
         self.damaged = 0
         """Entries that were set aside."""
         self._clock = clock
+        self._has_answered = False
+        """Whether this was the right server once."""
         given = client.get_connection_kwargs() if hasattr(client, "get_connection_kwargs") else {}
         given = given or client.connection_pool.connection_kwargs
         self.shown = f"redis://{given.get('host', '')}:{given.get('port', '')}/{given.get('db', 0)}"
@@ -169,7 +177,9 @@ class Server:
             UnavailableError: nothing happened, or nobody knows.
         """
         with self.errors():
-            return self._call(name, key, arguments)
+            answer = self._call(name, key, arguments)
+        self._has_answered = True
+        return answer
 
     def call_all(self, name: str, calls: Sequence[Sequence[Any]]) -> None:
         """The same script several times, in one round trip.
@@ -225,21 +235,54 @@ class Server:
         except (AuthenticationError, AuthorizationError, NoPermissionError) as error:
             raise FrontierError(f"{self.shown}: {_told(error)}") from None
         except MovedError as error:
-            where = f"{error.host}:{error.port}"
-            told = f"this node of the Cluster does not have the frontier: name {where}"
-            raise FrontierError(f"{self.shown}: {told}") from None
+            raise self._moved(error) from None
         except ClusterCrossSlotError:
             told = f"on a Cluster the key of the seeds must begin with {self.prefix}"
             raise FrontierError(f"{self.shown}: {told}") from None
         except ResponseError as error:
-            told = _told(error)
-            if told.startswith("LOST"):
-                raise SessionLostError from None
-            if any(each in told for each in DAMAGE) and (names := self._set_aside()):
-                raise UnavailableError(f"{self.shown}: {names} held what it must not") from error
-            if told.startswith(PASSING) or type(error) is not ResponseError:
-                raise UnavailableError(f"{self.shown}: {told}") from error
-            raise FrontierError(f"{self.shown}: {told}") from error
+            raise self._refused(error) from error
+        except (RedisError, OSError) as error:
+            raise UnavailableError(f"{self.shown}: {_told(error)}") from error
+
+    def _moved(self, error: MovedError) -> Exception:
+        """What it means that another node has the frontier."""
+        where = f"{error.host}:{error.port}"
+        told = f"this node of the Cluster does not have the frontier: name {where}"
+        if not self._has_answered:
+            return FrontierError(f"{self.shown}: {told}")
+        self._leave()  # it has been failed over, and the address may follow
+        return UnavailableError(f"{self.shown}: {told}")
+
+    def _refused(self, error: ResponseError) -> Exception:
+        """What it means that a call was refused."""
+        told = _told(error)
+        if told.startswith("LOST"):
+            return SessionLostError()
+        if isinstance(error, ReadOnlyError) or told.startswith("READONLY"):
+            self._leave()
+        if any(each in told for each in DAMAGE) and (names := self._mend()):
+            return UnavailableError(f"{self.shown}: {names} held what it must not")
+        if told.startswith(PASSING) or type(error) is not ResponseError:
+            return UnavailableError(f"{self.shown}: {told}")
+        return FrontierError(f"{self.shown}: {told}")
+
+    def _leave(self) -> None:
+        """Connect anew with the next call: an open connection stays where it is."""
+        pool = getattr(self.client, "connection_pool", None)
+        if pool is not None:
+            pool.disconnect()
+
+    def _mend(self) -> str:
+        """Set aside what is damaged; returns the last one's name.
+
+        Raises:
+            FrontierError: that is not allowed here.
+            UnavailableError: the server does not answer any more.
+        """
+        try:
+            return self._set_aside()
+        except NoPermissionError as error:
+            raise FrontierError(f"{self.shown}: {_told(error)}") from None
         except (RedisError, OSError) as error:
             raise UnavailableError(f"{self.shown}: {_told(error)}") from error
 
@@ -308,6 +351,7 @@ def _told(error: BaseException) -> str:
     """The server's own words, in one line."""
     told = " ".join(str(error).split()) or type(error).__name__
     told = re.sub(r"^Command # .* of pipeline caused error: ", "", told)
+    told = re.sub(WRAPPED, "", told)
     return re.sub(r",? ?script: ?[0-9a-f]*,? ?(on @?\S+)?", "", told)[:200]
 
 
