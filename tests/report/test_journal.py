@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -114,6 +115,29 @@ def test_a_worker_that_was_killed_allows_nothing_after_a_while(tmp_path: Path) -
         crawl = read_crawl([killed, other])
         assert (crawl.sites[SITE].served, crawl.sites[SITE].rate) == (10 + seconds, rate)
         assert crawl.totals.waiting == 9 * rate
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_at_each_instant_runs_add_up_to_what_each_of_them_had_last(seed: int) -> None:
+    """What is under way in a run counts up to its end, what it was served counts for ever."""
+    chance = random.Random(seed)
+    builder, ended, told = Builder(), {}, {}
+    for run in range(6):
+        begin, seconds = chance.uniform(0.0, 60.0), chance.randrange(1, 25)
+        builder.add(start(NOON + begin), f"{run}")
+        told[run] = [(begin, 0)]
+        for second in range(1, seconds + 1):
+            builder.add(CrawlRecord(second, 3 * second, second, in_flight=2), f"{run}")
+            told[run].append((begin + second, second))
+        ended[run] = begin + seconds
+        builder.add(End(seconds, "finished"), f"{run}")
+    first = min(begin for (begin, _), *_ in told.values())
+    for point in builder.crawl().points:
+        at = point.at + first + 1e-6
+        known = {run: [served for when, served in told[run] if when <= at] for run in told}
+        assert point.served == sum(served[-1] for served in known.values() if served)
+        going = sum(len(known[run]) > 1 and at <= ended[run] + 2e-6 for run in told)
+        assert point.in_flight == 2 * going
 
 
 def test_a_slot_that_was_forgotten_begins_anew_and_its_pages_count_on() -> None:
