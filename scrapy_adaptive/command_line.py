@@ -66,17 +66,31 @@ def run_command(
         given.parser.error(str(error))
     except KeyboardInterrupt:
         return INTERRUPTED
-    return print_text(told) if told else 0
+    try:
+        return print_text(told) if told else 0
+    except OSError as error:
+        parser.exit(2, f"{given.parser.prog}: the output cannot be written: {error}\n")
 
 
 def print_text(text: str) -> int:
-    """Print; returns the exit status, as that of `cat` where the reader has gone (`| head`)."""
+    """Print; returns the exit status, as that of `cat` where the reader has gone (`| head`).
+
+    Raises:
+        OSError: the output cannot be written: its disk is full.
+    """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # it may know fewer letters than hosts do
     try:
         print(text, flush=True)
     except BrokenPipeError:
-        # Python would flush once more at its end, and complain then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return CLOSED_PIPE
+    except OSError:
+        _drop_output()
+        raise
     return 0
+
+
+def _drop_output() -> None:
+    """Python would flush once more at its end, and complain then."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

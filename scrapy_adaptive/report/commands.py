@@ -20,7 +20,7 @@ from .asking import ADDRESS, is_address
 from .page.cells import no_formula
 from .page.viewing import rows_of
 from .page.words import COLUMNS
-from .page.writing import write_page
+from .page.writing import opened, write_page
 from .reader import read_crawl
 from .terminal import watch
 
@@ -103,9 +103,9 @@ def write_csv(crawl: Crawl, path: Path) -> None:
     """Write a line for each site; rates are 1/s, times seconds.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it is a journal, or cannot be written.
     """
-    with path.open("w", encoding="utf-8", newline="") as file:
+    with opened(path, newline="") as file:
         writer = csv.writer(file)
         writer.writerow([column.key for column in COLUMNS if column.kind != "pause"] + [*PAUSE])
         writer.writerows(_flat(row) for row in rows_of(crawl))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -207,6 +208,40 @@ def test_a_table_for_spreadsheets_has_a_line_for_each_site_and_no_formula(tmp_pa
     with out.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["site"]: row["pages"] for row in rows} == {f"'{NO_FORMULA}": "1", "b.example": "2"}
+
+
+@pytest.mark.parametrize("how", ["--csv", "--out"])
+def test_no_journal_is_written_over(
+    how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `--csv run-*.jsonl` would: the shell names the first journal as its file."""
+    one, two = (write(tmp_path / f"{run}.jsonl", run_of(2, run=run)) for run in "ab")
+    before = one.read_bytes()
+    with pytest.raises(SystemExit, match="2"):
+        main(["report", how, str(one), str(two)])
+    assert one.read_bytes() == before
+    told = capsys.readouterr().err
+    assert f"{one} is a journal" in told
+    assert told.count("\n") == 1
+
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has a disk that is always full")
+@pytest.mark.parametrize("how", ["--csv", "--out", "--json"])
+def test_a_full_disk_is_told_in_one_line_with_the_name_of_the_file(
+    how: str, tmp_path: Path
+) -> None:
+    journal = write(tmp_path / "run.jsonl", run_of(20))
+    to = [] if how == "--json" else [str(FULL)]
+    command = [sys.executable, "-m", "scrapy_adaptive", "report", str(journal), how, *to]
+    with FULL.open("w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.count("\n") == 1
+    assert "No space left" in ended.stderr
+    assert ("the output" if how == "--json" else str(FULL)) in ended.stderr
 
 
 def test_without_bokeh_one_line_says_what_to_install(
