@@ -8,7 +8,8 @@ Laws
 from __future__ import annotations
 
 import math
-from datetime import datetime, timedelta
+import time
+from datetime import datetime
 
 NARROW = 1.25
 """A limit is well known when a rate no more than so many times it was refused."""
@@ -19,8 +20,8 @@ _STEPS = ((86_400, "days"), (3_600, "h"), (60, "min"), (1, "s"))
 def duration(seconds: float) -> str:
     """A length of time.
 
-    >>> [duration(each) for each in (0, 0.0231, 7.26, 59.7, 440, 3720, 7260, 180000)]
-    ['0 s', '0.023 s', '7.3 s', '1 min', '7 min 20 s', '1 h 2 min', '2 h 1 min', '2 days 2 h']
+    >>> [duration(each) for each in (0, 0.0231, 7.26, 59.7, 440, 3720, 90000, 180000)]
+    ['0 s', '0.023 s', '7.3 s', '1 min', '7 min 20 s', '1 h 2 min', '1 day 1 h', '2 days 2 h']
     """
     if not math.isfinite(seconds):
         return "ever"
@@ -30,7 +31,8 @@ def duration(seconds: float) -> str:
     parts = []
     for size, name in _STEPS:
         if left >= size:
-            parts.append(f"{left // size} {name}")
+            count = left // size
+            parts.append(f"{count} {'day' if count == 1 and name == 'days' else name}")
             left %= size
         elif parts:
             break
@@ -78,5 +80,5 @@ def text(name: str, most: int = 60) -> str:
 
 
 def clock_time(seconds: float) -> str:
-    """The local date and time so many seconds from now."""
-    return (datetime.now() + timedelta(seconds=seconds)).strftime("%Y-%m-%d %H:%M:%S")
+    """The local date and time so many seconds from now, as clocks will show it then."""
+    return datetime.fromtimestamp(time.time() + seconds).strftime("%Y-%m-%d %H:%M:%S")

@@ -12,7 +12,8 @@ const format = {
     const parts = [];
     for (const [size, name] of [[86400, "days"], [3600, "h"], [60, "min"], [1, "s"]]) {
       if (left >= size) {
-        parts.push(`${Math.floor(left / size)} ${name}`);
+        const count = Math.floor(left / size);
+        parts.push(`${count} ${count === 1 && name === "days" ? "day" : name}`);
         left %= size;
       } else if (parts.length) break;
     }
