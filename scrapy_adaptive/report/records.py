@@ -12,7 +12,6 @@ Laws
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeAlias
 
@@ -159,6 +158,9 @@ _ALLOWED = {
     kind: {each.name: _TYPES[str(each.type).removesuffix(" | None")] for each in fields(kind)}
     for kind in KINDS.values()
 }
+MOST = 1e15
+"""Most of any number: a float has all whole ones up to there."""
+
 _LATEST = 100_000_000_000.0
 """Seconds since 1970 beyond which no crawl has begun."""
 
@@ -198,7 +200,9 @@ def from_line(line: str) -> Record | None:
 
 
 def _is_allowed(value: Any, types: tuple[type, ...]) -> bool:
-    """Whether a value is of one of these types; no number is infinite."""
+    """Whether a value is of one of these types; no number is infinite, or as good as that."""
     if isinstance(value, bool):
         return bool in types
-    return isinstance(value, types) and (not isinstance(value, float) or math.isfinite(value))
+    if isinstance(value, (int, float)) and not abs(value) <= MOST:
+        return False
+    return isinstance(value, types)

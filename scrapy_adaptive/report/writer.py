@@ -121,8 +121,10 @@ def _open_free(path: Path) -> tuple[BinaryIO, Path]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.close()
-        else:
-            return file, found
+            continue
+        except OSError:
+            pass  # a file system without locks: nobody can tell whether another one writes it
+        return file, found
     raise OSError(f"{MOST_WRITERS} crawls are writing {path}")
 
 

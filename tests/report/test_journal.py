@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import math
 import random
@@ -187,6 +189,8 @@ def test_a_rate_counts_from_the_first_request(tmp_path: Path) -> None:
         '{"kind":"start","version":null,"started_at":1.0,"spider":"s"}',
         '{"kind":"start","version":1,"started_at":1e20,"spider":"s"}',
         '{"kind":"event","at":1.0,"event":"pause","sites":"abc"}',
+        f'{{"kind":"crawl","at":1.0,"served":1{"0" * 400}}}',
+        '{"kind":"crawl","at":1e300}',
         "[]",
     ],
 )
@@ -245,6 +249,20 @@ def test_an_open_journal_is_read_on_from_where_it_was_left(tmp_path: Path) -> No
         writer.flush()
         assert list(records(file)) == [CrawlRecord(1.0, served=1)]
     writer.close()
+
+
+def test_a_journal_is_written_where_the_file_system_has_no_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    writer = Writer(tmp_path / "j")
+    writer.write(start())
+    writer.close()
+    assert writer.path == tmp_path / "j"
+    assert read_crawl([writer.path]).spider == "pages"
 
 
 def test_a_long_series_keeps_its_ends_and_its_sums() -> None:
