@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
 
 from .asking import asked, is_address
 from .building import Builder
@@ -142,10 +143,26 @@ def drawn(shown: dict[str, Any], most: int, width: int) -> Group:
 @contextmanager
 def _source(where: Sequence[str]) -> Iterator[Source]:
     if is_address(where[0]):
-        yield lambda: asked(where[0], "table.json")
+        yield lambda: _table_at(where[0])
     else:
         with Journals(map(Path, where)) as journals:
             yield _journals(journals)
+
+
+def _table_at(address: str) -> dict[str, Any]:
+    """The table of a live view.
+
+    Raises:
+        ValueError: nobody answers, or no live view of this version does.
+    """
+    found = asked(address, "table.json")
+    try:
+        widths = {len(row) for row in found["sites"]}
+        if widths <= {len(COLUMNS)} and {"about", "headline", "ended"} <= found.keys():
+            return dict(found)
+    except (AttributeError, KeyError, TypeError):
+        pass
+    raise ValueError(f"what answers at {urlsplit(address).netloc} is no crawl of this version")
 
 
 def _journals(journals: Journals) -> Source:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from . import events, units
+from .page.cells import printable
 from .reasons import NOT_YET, Reason, reason
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def why(crawl: Crawl, name: str) -> str:
         *_tried(crawl, site),
         *_advice(found),
     ]
-    return "\n".join(parts)
+    return "\n".join(map(printable, parts))
 
 
 def find(crawl: Crawl, name: str) -> Site:

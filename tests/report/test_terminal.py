@@ -13,9 +13,13 @@ from rich.console import Console
 
 from scrapy_adaptive.__main__ import main
 from scrapy_adaptive.adapters.setting_table import SETTINGS
+from scrapy_adaptive.report import terminal
 from scrapy_adaptive.report.asking import ADDRESS
 from scrapy_adaptive.report.live.server import LiveView
+from scrapy_adaptive.report.page.cells import words
 from scrapy_adaptive.report.page.viewing import rows_of
+from scrapy_adaptive.report.page.words import COLUMNS
+from scrapy_adaptive.report.records import SiteRecord
 from scrapy_adaptive.report.terminal import drawn
 from tests.report.journals import SITE, run_of, write
 from tests.report.views import crawl_of, live_view, sites
@@ -58,6 +62,27 @@ def test_a_slots_name_moves_no_cursor_and_is_no_markup() -> None:
     text = text_of(["[red]\x1b[2J\rx[/red].example"], 5)
     assert "[red]�[2J�x[/red].example" in text
     assert "\x1b" not in text
+
+
+def test_a_state_of_another_program_moves_no_cursor_either() -> None:
+    crawl = crawl_of(
+        [*sites(["a.example"]), SiteRecord(9.0, "a.example", state="\x1b[2J")], ends=False
+    )
+    (row,) = rows_of(crawl)
+    shown = [words(*each) for each in zip(COLUMNS, row, strict=True)]
+    assert not any("\x1b" in cell for cell in shown)
+
+
+@pytest.mark.parametrize(
+    "told", [[], {"sites": 1}, {"sites": [["a"]], "about": "", "headline": "", "ended": False}]
+)
+def test_what_answers_and_is_no_crawl_is_told_in_one_line(
+    told: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "asked", lambda *_: told)
+    with pytest.raises(SystemExit, match="2"):
+        main(["watch", "http://127.0.0.1:6600/"])
+    assert "127.0.0.1:6600 is no crawl of this version" in capsys.readouterr().err
 
 
 def test_a_live_crawl_is_shown_by_the_address_that_it_printed(

@@ -116,6 +116,11 @@ def test_a_hostile_name_is_one_line_of_text() -> None:
     assert len(told.splitlines()[0]) < 100
 
 
+def test_a_hostile_reason_is_text_too() -> None:
+    told = why(crawl_of(SiteRecord(1.0, SITE, served=1, by="\x1b[2J\n")), SITE)
+    assert all(line.isprintable() for line in told.split("\n"))
+
+
 def test_the_command_reads_journals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of all workers at once."""
     paths = [write(tmp_path / name, run_of(20, run=name)) for name in "ab"]

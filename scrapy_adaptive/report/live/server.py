@@ -97,7 +97,8 @@ class LiveView:
         if not self._started.wait(PATIENCE):
             raise OSError(f"it has not begun to serve within {PATIENCE:g} s")
         if self._error is not None:
-            raise OSError(str(self._error)) from self._error
+            told = f"{self._address!r}, port {self._port}: {self._error}"
+            raise OSError(told) from self._error
 
     def check(self) -> None:
         """Nothing, while it serves.

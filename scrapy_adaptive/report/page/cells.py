@@ -32,7 +32,7 @@ def words(column: Column, value: Any) -> str:
     if column.kind == "seconds":
         return units.duration(value)
     if column.kind == "state":
-        return f"{SYMBOLS.get(value, '○')} {value}"
+        return f"{SYMBOLS.get(value, '○')} {printable(value)}"
     if column.kind == "pause":
         at, seconds, by = value
         length = "going on" if seconds is None else units.duration(seconds)
