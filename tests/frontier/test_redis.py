@@ -14,6 +14,7 @@ from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.frontier.protocol import (
     Done,
     FrontierError,
+    Result,
     SessionLostError,
     UnavailableError,
     Visit,
@@ -26,6 +27,7 @@ if program() is None:
     pytest.skip(MISSING, allow_module_level=True)
 
 from scrapy_adaptive.frontier.redis import connecting  # noqa: E402
+from scrapy_adaptive.frontier.redis.admin import Admin  # noqa: E402
 from scrapy_adaptive.frontier.redis.frontier import RedisFrontier  # noqa: E402
 
 
@@ -245,6 +247,20 @@ def test_what_nobody_can_read_does_not_stop_the_rest(valkey: Valkey) -> None:
         assert "http://b/1" in found
         assert any("\\xff" in each for each in found)
         assert one.server.damaged >= 4
+
+
+def test_export_tells_what_is_not_due_yet_and_what_has_failed(valkey: Valkey) -> None:
+    with closing(opened(valkey.frontier())) as one:
+        later = Visit("b", "http://b/later", delay=3600.0)
+        one.turn([], [page("a", 1), page("a", 2), later], {})
+        (held,) = one.lease(1, 1).held
+        one.turn([Done(held.lease, held.visits[0].id, Result(503, "HttpError"))], [], {})
+        told = {row["url"]: (row["host"], row["status"]) for row in Admin(one).rows()}
+        assert told == {
+            page("a", 1).url: ("a", 503),
+            page("a", 2).url: ("a", None),
+            "http://b/later": ("b", None),
+        }
 
 
 def test_a_payload_may_hold_anything(valkey: Valkey) -> None:

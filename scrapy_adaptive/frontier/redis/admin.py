@@ -145,21 +145,20 @@ class Admin:
         return Visit(host, url, payload, priority=priority)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Every visit that waits or has failed."""
+        """Every visit that waits, is not due yet, or has failed."""
         with self._server.errors():
             for key in self._client.scan_iter(match=f"{self._key}:q:*", count=BATCH):
                 _, _, rest = _text(key)[len(self._key) :].partition(":q:")
                 priority, _, host = rest.partition(":")
                 for start in range(0, self._client.llen(key), BATCH):
-                    for record in self._client.lrange(key, start, start + BATCH - 1):
-                        url, payload, last, _ = read(record)
-                        yield {
-                            "host": host,
-                            "url": url,
-                            "payload": payload,
-                            "priority": priority,
-                            "status": last.status,
-                        }
+                    for found in self._client.lrange(key, start, start + BATCH - 1):
+                        yield _exported(host, priority, found)
+            for entry, _ in self._client.zscan_iter(f"{self._key}:d", count=BATCH):
+                _, host, priority, found = entry.split(b"\t", 3)
+                yield _exported(_text(host), _text(priority), found)
+            for entry in self._client.lrange(f"{self._key}:f", 0, -1):
+                host, priority, found = entry.split(b"\t", 2)
+                yield _exported(_text(host), _text(priority), found)
 
     def forget(self, older_than: float) -> int:
         """What is done has no date here.
@@ -171,6 +170,17 @@ class Admin:
             "a frontier on Redis keeps eight bytes of what is done, without a date: forget all "
             "with SCHEDULER_FLUSH_ON_START, or use SQL"
         )
+
+
+def _exported(host: str, priority: str, found: bytes) -> dict[str, Any]:
+    url, payload, last, _ = read(found)
+    return {
+        "host": host,
+        "url": url,
+        "payload": payload,
+        "priority": priority,
+        "status": last.status,
+    }
 
 
 def _text(value: bytes | None) -> str:

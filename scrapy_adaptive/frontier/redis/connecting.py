@@ -149,6 +149,8 @@ class Server:
         given = client.get_connection_kwargs() if hasattr(client, "get_connection_kwargs") else {}
         given = given or client.connection_pool.connection_kwargs
         self.shown = f"redis://{given.get('host', '')}:{given.get('port', '')}/{given.get('db', 0)}"
+        if "path" in given:
+            self.shown = f"unix://{given['path']}?db={given.get('db', 0)}"
         if (watched := getattr(client.connection_pool, "service_name", None)) is not None:
             self.shown = f"redis, {watched} of its Sentinels"
         with self.errors():
