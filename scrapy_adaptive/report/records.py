@@ -158,8 +158,8 @@ _ALLOWED = {
     kind: {each.name: _TYPES[str(each.type).removesuffix(" | None")] for each in fields(kind)}
     for kind in KINDS.values()
 }
-MOST = 1e15
-"""Most of any number: a float has all whole ones up to there."""
+MOST = 1e30
+"""Most of any number: sums and quotients of such numbers are finite yet."""
 
 _LATEST = 100_000_000_000.0
 """Seconds since 1970 beyond which no crawl has begun."""

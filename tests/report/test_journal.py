@@ -288,7 +288,7 @@ NAMES = st.text(st.characters(), max_size=40)
 
 
 @STEADY
-@given(NAMES, st.floats(0, 1e6), st.integers(0), NAMES)
+@given(NAMES, st.floats(0, 1e6), st.integers(0, 2**63), NAMES)
 def test_any_name_of_a_slot_comes_back_as_it_was(
     name: str, at: float, count: int, page: str
 ) -> None:
