@@ -115,6 +115,8 @@ def _open_free(path: Path) -> tuple[BinaryIO, Path]:
     """Open the file for nobody but us, or the first one of its name and a number that is free."""
     for number in range(1, MOST_WRITERS + 1):
         found = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        if found.is_fifo():  # to open one waits for who reads it, deaf to signals
+            raise OSError(f"{found} is a pipe, and a journal is a file")
         file = found.open("ab")
         try:
             with suppress(NameError):

@@ -6,7 +6,10 @@ import errno
 import fcntl
 import json
 import math
+import os
 import random
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -263,6 +266,16 @@ def test_a_journal_is_written_where_the_file_system_has_no_locks(
     writer.close()
     assert writer.path == tmp_path / "j"
     assert read_crawl([writer.path]).spider == "pages"
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    """A crawl that waits for its reader hears neither Ctrl-C nor SIGTERM."""
+    os.mkfifo(tmp_path / "j")
+    script = f"from scrapy_adaptive.report.writer import *; Writer(Path({str(tmp_path / 'j')!r}))"
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "is a pipe" in ended.stderr
 
 
 def test_a_long_series_keeps_its_ends_and_its_sums() -> None:
