@@ -14,7 +14,7 @@ import urllib.request
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from .page.cells import printable
+from . import units
 
 ADDRESS = "http://127.0.0.1:6600/"
 """Where a crawl with ADAPTIVE_WATCH is, if nothing else was set."""
@@ -41,7 +41,7 @@ def asked(where: str, name: str) -> Any:
         with opener.open(address, timeout=PATIENCE) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:
-        said = printable(error.read(200).decode(errors="replace").strip())
+        said = units.printable(error.read(200).decode(errors="replace").strip())
         raise ValueError(f"{parts.netloc} refuses: {said}") from None
     except (OSError, ValueError, http.client.HTTPException):
         raise ValueError(

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
 
+from . import units
 from .asking import asked, is_address
 from .building import Builder
-from .page.cells import printable, words
+from .page.cells import words
 from .page.headline import about, headline
 from .page.viewing import rows_of
 from .page.words import COLUMNS
@@ -136,7 +137,7 @@ def drawn(shown: dict[str, Any], most: int, width: int) -> Group:
         table.add_row(*(Text(words(COLUMNS[index], row[index])) for index in indices))
     left = len(rows) - most
     more = [Text(f"… and {left:,} more sites", style="dim")] if left > 0 else []
-    told, said = printable(shown["headline"]), printable(shown["about"])
+    told, said = units.printable(shown["headline"]), units.printable(shown["about"])
     return Group(Text(told, style="bold"), Text(said, style="dim"), table, *more)
 
 

@@ -8,7 +8,6 @@ Laws
 from __future__ import annotations
 
 import math
-import time
 from datetime import datetime
 
 NARROW = 1.25
@@ -79,6 +78,16 @@ def text(name: str, most: int = 60) -> str:
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"
 
 
+def printable(text: str) -> str:
+    r"""The text without what moves a terminal's cursor.
+
+    >>> printable("a\x1b[2Jb")
+    'a�[2Jb'
+    """
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
 def clock_time(seconds: float) -> str:
     """The local date and time so many seconds from now, as clocks will show it then."""
-    return datetime.fromtimestamp(time.time() + seconds).strftime("%Y-%m-%d %H:%M:%S")
+    ends = datetime.fromtimestamp(datetime.now().timestamp() + seconds)
+    return ends.strftime("%Y-%m-%d %H:%M:%S")

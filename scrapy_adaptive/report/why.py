@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from . import events, units
-from .page.cells import printable
 from .reasons import NOT_YET, Reason, reason
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def why(crawl: Crawl, name: str) -> str:
         *_tried(crawl, site),
         *_advice(found),
     ]
-    return "\n".join(map(printable, parts))
+    return "\n".join(map(units.printable, parts))
 
 
 def find(crawl: Crawl, name: str) -> Site:

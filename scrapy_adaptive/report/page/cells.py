@@ -32,21 +32,12 @@ def words(column: Column, value: Any) -> str:
     if column.kind == "seconds":
         return units.duration(value)
     if column.kind == "state":
-        return f"{SYMBOLS.get(value, '○')} {printable(value)}"
+        return f"{SYMBOLS.get(value, '○')} {units.printable(value)}"
     if column.kind == "pause":
         at, seconds, by = value
         length = "going on" if seconds is None else units.duration(seconds)
         return f"{length}, from {clock(at)}; {by}"
-    return printable(str(value))
-
-
-def printable(text: str) -> str:
-    r"""The text without what moves a terminal's cursor.
-
-    >>> printable("a\x1b[2Jb")
-    'a�[2Jb'
-    """
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    return units.printable(str(value))
 
 
 def no_formula(text: str) -> str:
