@@ -20,7 +20,7 @@ from scrapy_adaptive.core.types import Learned
 
 from .bracket import FIRST_CLIMB, PRICE, is_closed, search, stage, step
 from .concurrency_cap import NO_CAP, Cap
-from .epoch import ISOLATED, NO_CONGESTION, SETTLING, SHORTEST, Congestion
+from .epoch import ISOLATED, NO_CONGESTION, SHORTEST, Congestion
 from .explanations import explain
 from .noise import NO_NOISE, OFTEN, Noise
 from .state import Bracket, State
@@ -92,13 +92,9 @@ class Hold(Ceiling):
     def recheck(self) -> float:
         """One gap of the rate that was surely served, and some margin.
 
-        More while the rate itself is in doubt, and where one page after the other seems broken.
         A shorter one would call a page broken that a limit refuses.
         """
-        state = self.state
-        gap = 1.0 / min(self.rate, state.least)
-        is_doubted = state.bracket.is_doubted or state.since_rollback < ISOLATED
-        return GAPS * gap * (SETTLING if is_doubted else 1.0)
+        return GAPS / min(self.rate, self.state.least)
 
     def debt(self, now: float) -> float:
         """Seconds of silence that repay what was served beyond the held pace.
@@ -163,7 +159,6 @@ class Hold(Ceiling):
         state.history.served += 1
         state.served += 1
         state.series += 1
-        state.since_rollback += 1
         bracket.served += 1
         if latency is not None:
             weight = 1.0 / 8.0 if state.round_trip else 1.0
@@ -221,7 +216,7 @@ class Hold(Ceiling):
         least = self.state.least
         if self._before is not None:
             self.state = deepcopy(self._before)
-        self.state.since_rollback, self.state.least = 0, least
+        self.state.least = least
 
     def on_doubted(self) -> None:
         """No rate has held: the next stage begins here."""

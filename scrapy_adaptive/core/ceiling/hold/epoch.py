@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.ceiling.base import GAPS
 from scrapy_adaptive.core.state.fields import Amount, Instant, Seconds
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ SHORTEST = 0.75
 """Seconds of a silence that is short at any rate, and of a stage at least: limits of a second
 show in it."""
 
-SETTLING = 4.0
-"""Times the usual silence before a page is asked again while the rate itself is in doubt."""
+SHORT = 4.8
+"""Gaps of the refused rate in a silence that is short."""
 
 
 @dataclass(slots=True)
@@ -58,9 +57,8 @@ class Congestion:
         seconds = self.busy + max(outage, history.waited)
         least = served / seconds if seconds > 0.0 else 0.0
         refused = max(self.rate, min(rate, least))
-        is_short = not (recovery.tries or recovery.told) and recovery.waited <= max(
-            SHORTEST, SETTLING * GAPS / refused
-        )
+        is_soon = recovery.waited <= max(SHORTEST, SHORT / refused)
+        is_short = is_soon and not (recovery.tries or recovery.told)
         is_cheap = recovery.waited <= self.busy or served < ISOLATED
         is_told = recovery.told and not recovery.tries
         return Epoch(

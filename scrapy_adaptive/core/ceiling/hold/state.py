@@ -15,7 +15,6 @@ from scrapy_adaptive.core.state.fields import Amount, Instant, Range, Rate, Refu
 
 from .bracket import FAR, PRICE
 from .concurrency_cap import NO_CAP, Cap
-from .epoch import ISOLATED
 from .history import History
 from .noise import NO_NOISE, Noise, Trial
 
@@ -96,7 +95,5 @@ class State:
     """Requests served since the crawl began."""
     round_trip: Seconds = 0.0
     """Mean seconds from a request to its answer, of late."""
-    since_rollback: int = ISOLATED
-    """Requests served since the last broken page."""
     least: Rate = math.inf
     """The rate that was surely served before the last refusal, 1/s."""

@@ -32,19 +32,6 @@ def test_a_stage_goes_on_where_it_was() -> None:
     assert played.rate == pytest.approx(10.10025)
 
 
-def test_the_next_page_that_seems_broken_is_asked_again_after_a_longer_silence() -> None:
-    """Four times, until thirty pages were served."""
-    played = held()
-    played.serve(40)
-    played.refuse()
-    played.recover(0.12)
-    usual = played.hold.recheck
-    played.hold.on_rollback(played.now)
-    assert played.hold.recheck == pytest.approx(4.0 * usual, rel=0.02)
-    played.serve(30)
-    assert played.hold.recheck == pytest.approx(usual, rel=0.02)
-
-
 def test_a_doubt_at_the_start_is_taken_back_too() -> None:
     """The next lone refusal is the first one."""
     played = Played(1.0)
