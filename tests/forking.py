@@ -6,33 +6,59 @@ some thousand times. `python -m tests.forking` imports them once, and each crawl
 Laws
 ----
 * No reactor is there before the fork: which one is installed is the crawl's own business.
+* What was imported before is frozen: the collector, which runs as each process ends, would visit
+  all of it and have its pages copied, for three times the work of a small crawl.
 * A fork has signals, folder and standard streams as a new process would.
-* A folder with `command.json` asks for the `scrapy` command, one with `job.pickle` for a crawl.
+* A folder with `command.json` asks for the `scrapy` command, one with `call.json` for a function,
+  one with `job.pickle` for a crawl.
 * Whoever reads the end of its standard input has no tests left to serve, and ends.
 """
 
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
+import pkgutil
 import selectors
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from tests.run_crawl import main as run_crawl
 
-PRELOADED = ("aiohttp", "hypothesis", "pytest", "scrapy_adaptive", "tests.servers.nginx")
-"""What most crawls import, beside what Scrapy's default settings name."""
+PRELOADED = (
+    "aiohttp",
+    "hypothesis",
+    "pytest",
+    "psycopg",
+    "scrapy.pipelines.images",
+    "scrapy_adaptive.adapters.frontier.composing",
+    "scrapy_adaptive.frontier.sql.frontier",
+    "scrapy_adaptive.rules.table",
+    "sqlalchemy.dialects.postgresql.psycopg",
+    "sqlalchemy.dialects.sqlite.pysqlite",
+    "tests.servers.nginx",
+    "tests.servers.origin",
+    "tests.spiders",
+)
+"""What most crawls import, or takes them long, beside what Scrapy's default settings name."""
+
+OPTIONAL = ("scrapy_adaptive.frontier.redis.frontier", "scrapy_redis.spiders")
+"""The same, where `redis` and `scrapy_redis` are installed."""
 
 COMMAND = "command.json"
 """Arguments of `scrapy`, its folder, and seconds after which it ends itself."""
+
+CALL = "call.json"
+"""Name of a function, as `package.module:function`, and its arguments."""
 
 
 @dataclass
@@ -139,18 +165,23 @@ def forker(path: str) -> Forker:
 
 
 def preload() -> None:
-    """Import what crawls will, but no reactor."""
+    """Import what crawls will, but no reactor; no fork collects any of it."""
     from scrapy.settings import default_settings
     from scrapy.utils.misc import load_object
 
     for name in PRELOADED:
         importlib.import_module(name)
+    for name in OPTIONAL:
+        with suppress(ImportError):
+            importlib.import_module(name)
     for value in vars(default_settings).values():
         names = [*value, *value.values()] if isinstance(value, dict) else [value]
         for each in names:
             if isinstance(each, str) and each.startswith("scrapy."):
                 load_object(each)
     assert "twisted.internet.reactor" not in sys.modules
+    gc.collect()
+    gc.freeze()
 
 
 def run_command(command: Path) -> int:
@@ -166,6 +197,13 @@ def run_command(command: Path) -> int:
     sys.argv = ["scrapy", *asked["arguments"]]
     sys.orig_argv = [sys.executable, *sys.argv]
     execute()
+    return 0
+
+
+def run_call(call: Path) -> int:
+    """Call a function; its process ends with it."""
+    name, *arguments = json.loads(call.read_text(encoding="utf-8"))
+    pkgutil.resolve_name(name)(*arguments)
     return 0
 
 
@@ -239,8 +277,10 @@ def main() -> int:
     if folder is None:
         return 0
     os.close(wakeup)
-    command = folder / COMMAND
-    return run_command(command) if command.exists() else run_crawl(folder)
+    for name, run in ((COMMAND, run_command), (CALL, run_call)):
+        if (folder / name).exists():
+            return run(folder / name)
+    return run_crawl(folder)
 
 
 if __name__ == "__main__":

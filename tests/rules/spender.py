@@ -1,12 +1,11 @@
 """A process that spends a quota as fast as it may, and says when each hit left.
 
-Started as ``python -m tests.rules.spender URL FILE``; it ends when it is killed.
+It ends when it is killed.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import time
 
 from scrapy_adaptive.core.limits.book import Book
@@ -44,7 +43,3 @@ def main(url: str, path: str) -> None:
         permit = Permit("site", now, meters=known.take(leaf, now))
         os.write(log, b"%.6f\n" % time.time())
         known.on_ended(permit, time.monotonic(), is_hit=True)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -8,9 +8,9 @@ Laws
 
 from __future__ import annotations
 
+import json
 import os
-import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,8 @@ from scrapy_adaptive.core.limits.tokens import Ask, Tokens, chunk
 from scrapy_adaptive.core.limits.uses import Use
 from scrapy_adaptive.rules.schema import HITS, RULES, DatabaseError
 from scrapy_adaptive.rules.table import RuleTable
-from tests.crawling import ROOT
+from tests.crawling import SEARCHED
+from tests.forking import CALL, Forked, forker
 from tests.servers.postgres import Postgres
 
 MOST = int(os.environ.get("QUOTA_HITS", "200"))
@@ -54,7 +55,7 @@ def table(url: str) -> Iterator[RuleTable]:
 
 
 @pytest.fixture
-def spenders(url: str, table: RuleTable, tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+def spenders(url: str, table: RuleTable, tmp_path: Path) -> Iterator[list[Forked]]:
     """Processes that spend it."""
     found = [spender(url, tmp_path) for _ in range(PROCESSES)]
     yield found
@@ -63,10 +64,12 @@ def spenders(url: str, table: RuleTable, tmp_path: Path) -> Iterator[list[subpro
         each.wait()
 
 
-def spender(url: str, folder: Path) -> subprocess.Popen[bytes]:
+def spender(url: str, folder: Path) -> Forked:
     """One process more."""
-    command = [sys.executable, "-m", "tests.rules.spender", url, str(folder / "hits.log")]
-    return subprocess.Popen(command, cwd=ROOT)
+    own = Path(tempfile.mkdtemp(prefix="spender-", dir=folder))
+    call = ["tests.rules.spender:main", url, str(folder / "hits.log")]
+    (own / CALL).write_text(json.dumps(call), encoding="utf-8")
+    return forker(SEARCHED).fork(own)
 
 
 def hits(folder: Path) -> list[float]:
@@ -77,7 +80,7 @@ def hits(folder: Path) -> list[float]:
 
 @pytest.mark.timeout(600)
 def test_a_quota_is_never_overspent_whoever_is_killed(
-    url: str, table: RuleTable, spenders: list[subprocess.Popen[bytes]], tmp_path: Path
+    url: str, table: RuleTable, spenders: list[Forked], tmp_path: Path
 ) -> None:
     """By no window, wherever it begins; of a kill at most a chunk is wasted."""
     rule = Rule(id="1", is_stored=True, max_hits=MOST, window=WINDOW)
