@@ -85,8 +85,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     what they have computed.
     """
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
-    waits = [item for item in items if set(item.path.relative_to(ROOT).parts) & set(WAITING)]
-    computes = [item for item in items if item not in set(waits)]
+    waits: list[pytest.Item] = []
+    computes: list[pytest.Item] = []
+    for item in items:
+        is_waiting = set(item.path.relative_to(ROOT).parts) & set(WAITING)
+        (waits if is_waiting else computes).append(item)
     waits.sort(key=lambda item: item.path.name not in LONGEST)
     size = -(-len(computes) // workers)
     shares: list[pytest.Item] = []
