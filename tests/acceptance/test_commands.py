@@ -1,4 +1,8 @@
-"""`fetch`, `view`, `shell` and `parse` show a refusal at once: their user waits for one answer."""
+"""`fetch`, `view`, `shell` and `parse` show a refusal at once: their user waits for one answer.
+
+That a command is one of these is told by how its process was started: `fetch` and `crawl` have one
+of their own, the others are forks.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,9 @@ def test_the_refusal_is_shown_at_once(
     site = origin(refuse)
     lines = [ADDON, *(["TWISTED_REACTOR_ENABLED = False"] if reactor == "without one" else [])]
     arguments, shown = COMMANDS[command]
-    done = Project.make(tmp_path, site.url, *lines).process(*arguments, f"{site.url}/page")
+    project = Project.make(tmp_path, site.url, *lines)
+    run = project.process if command == "fetch" else project.scrapy
+    done = run(*arguments, f"{site.url}/page")
     assert shown in done.stdout
     assert "Traceback" not in done.stdout
     assert [hit.path for hit in site.hits()] == ["/page"]
@@ -59,7 +65,7 @@ def test_fetch_and_shell_end_soon_while_robots_txt_is_refused(
     site = origin(refuse)
     project = Project.make(tmp_path, site.url, ADDON, "ROBOTSTXT_OBEY = True")
     for arguments in (["fetch", f"{site.url}/page"], ["shell", f"{site.url}/page", "-c", "1 + 1"]):
-        done = project.process(*arguments)
+        done = project.scrapy(*arguments)
         assert "Traceback" not in done.stdout
     assert {hit.path for hit in site.hits()} <= {"/robots.txt", "/page"}
 
@@ -71,7 +77,7 @@ def test_a_second_fetch_in_a_shell_of_a_host_that_refused_the_first_ends_soon(
     site = origin(refuse)
     project = Project.make(tmp_path, site.url, ADDON)
     again = f"fetch('{site.url}/second')"
-    done = project.process("shell", f"{site.url}/first", "-c", again)
+    done = project.scrapy("shell", f"{site.url}/first", "-c", again)
     assert "paused for" in done.stdout
     assert [hit.path for hit in site.hits()] == ["/first"]
 
