@@ -28,7 +28,7 @@ from tests.core.virtual import STEADY, Virtual
 if TYPE_CHECKING:
     from scrapy.core.downloader import Slot as ScrapySlot
 
-SEQUENCES = 400
+SEQUENCES = 200
 SEQUENCE_MOST = 40
 
 REFUSALS = frozenset({429, 503})
