@@ -136,7 +136,7 @@ def test_after_four_windows_a_long_one_is_used(pages: int, window: int, share: f
     assert mean(part.refused_ratio for part in later) * pages <= 2.0
 
 
-@pytest.mark.parametrize(("spec", "seconds"), [("bucket:10/5", LONG / 2), ("bucket:1/5", LONG)])
+@pytest.mark.parametrize(("spec", "seconds"), [("bucket:10/5", 2 * SHORT), ("bucket:1/5", LONG)])
 def test_once_a_limit_is_known_few_are_refused(spec: str, seconds: float) -> None:
     """Fewer than one in 300, in the second half."""
     later = [readings.second_half for readings in crawls(spec, seconds)]
@@ -154,7 +154,7 @@ def test_a_queue_is_kept_short() -> None:
 
 def test_a_cap_is_told_from_a_rate_where_delays_vary_little() -> None:
     """About half of the requests are at the limit; once it is known, one in 3000 is refused."""
-    for readings in crawls("cap:4/0.25", LONG, network_name="jittered"):
+    for readings in crawls("cap:4/0.25", LONG / 2, network_name="jittered"):
         assert readings.second_half.refused_ratio < 1 / 3000
 
 
@@ -185,8 +185,8 @@ def test_a_limit_that_rises_fourfold_is_followed() -> None:
 
 
 def test_a_limit_that_vanishes_and_returns_is_held_again_at_once() -> None:
-    """What was served meanwhile is not owed: it is 16 times what the limit allows."""
-    for readings in crawls("bucket:10/20,vanish=300-600", LONG / 4):
+    """What was served meanwhile is not owed: it is three times what the limit allows, or more."""
+    for readings in crawls("bucket:10/20,vanish=200-400", SHORT):
         assert (readings.second_half.goodput_ratio or 0.0) >= 0.95
         assert readings.longest_pause <= 5.0
 
@@ -196,7 +196,7 @@ def test_refusals_by_chance_that_ask_for_a_wait_are_not_taken_for_a_limit(
     wait: int, share: float
 ) -> None:
     """Who obeys each wait in full, without going faster after it, gets 100, 95 and 80 %."""
-    found = crawls(f"bucket:10/20,noise=0.005,retry-after={wait}", LONG / 2)
+    found = crawls(f"bucket:10/20,noise=0.005,retry-after={wait}", LONG / 4)
     assert goodput(found) >= share
 
 
