@@ -38,7 +38,7 @@ from tests.servers.postgres import Postgres
 OUTAGE = float(os.environ.get("SOAK_OUTAGE", "1"))
 """Seconds for which PostgreSQL is away."""
 
-PAGES, HOSTS = 400, 5
+PAGES, HOSTS = 300, 5
 TOLD = "the frontier does not answer"
 
 

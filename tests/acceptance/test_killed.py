@@ -32,7 +32,7 @@ from tests.crawling import Crawler
 from tests.servers.origin import Origin
 
 KILLS = int(os.environ.get("SOAK_KILLS", "2"))
-PAGES = int(os.environ.get("SOAK_PAGES", "600"))
+PAGES = int(os.environ.get("SOAK_PAGES", "400"))
 HOSTS = 20
 IN_FLIGHT = 32
 
