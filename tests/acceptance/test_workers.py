@@ -37,7 +37,7 @@ REAPED = 3.5
 WAKING = 0.1
 """Seconds from waking in which a page may leave that was in the system call that sends when its
 process was stopped: some once in 40 stops of a busy machine. Nobody can look again in between."""
-PAGES = 500
+PAGES = 300
 HOSTS = 6
 ALONE = 2.0
 """Seconds between two hits of one worker that another's hit must not part."""
