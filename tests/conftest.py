@@ -63,13 +63,18 @@ collect_ignore = ["scrapys_own"]
 
 LONGEST = (
     "test_broken_page.py",
+    "test_workers.py",
     "test_moved_jobs.py",
     "test_endpoint.py",
     "test_limits.py",
     "test_stale_copies.py",
-    "test_commands.py",
     "test_starvation.py",
     "test_jobs.py",
+    "test_failing_hosts.py",
+    "test_frontier_troubles.py",
+    "test_killed.py",
+    "test_known_limits.py",
+    "test_why.py",
 )
 """Their crawls wait longest, and begin first: what is begun last is what the others wait for."""
 
