@@ -279,11 +279,11 @@ def crawls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Wa
 
 
 CASES: Mapping[str, Mapping[str, str]] = {
-    **{name: {LAST.get(name, "127.2.1.1"): name} for name in OTHERS},
-    "ten": SITES,
     "more": MORE_SITES,
+    "ten": SITES,
+    **{name: {LAST.get(name, "127.2.1.1"): name} for name in OTHERS},
 }
-"""Of each crawl: some of its sites, and what holds each back. The busiest crawls come first."""
+"""Of each crawl: some of its sites, and what holds each back. What does not last comes first."""
 
 
 def test_journal_why_and_table_name_what_holds_a_site_back(crawls: Mapping[str, Watched]) -> None:
