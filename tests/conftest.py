@@ -74,6 +74,8 @@ LONGEST = (
     "test_frontier_troubles.py",
     "test_killed.py",
     "test_known_limits.py",
+    "test_wake_ups.py",
+    "test_watching.py",
     "test_why.py",
 )
 """Their crawls wait longest, and begin first: what is begun last is what the others wait for."""
