@@ -175,12 +175,12 @@ def test_a_dead_page_is_given_up_and_the_others_go_on() -> None:
 
 def test_a_limit_that_rises_fourfold_is_followed() -> None:
     """On average over when it does: just before a step up, or just after."""
-    instants = range(240, 368, 32)
+    instants = range(200, 456, 32)
     found = [
         crawl(f"bucket:10/5,step=4@{at}", 2 * SHORT, at, "hold", "constant", False)
         for at in instants
     ]
-    assert goodput(found) >= 0.91
+    assert goodput(found) >= 0.89
     assert refused(found) <= 0.003
 
 

@@ -52,10 +52,10 @@ class TestSteps:
         played.serve(1)
         assert played.rate == pytest.approx(10.10025)
 
-    def test_a_stage_above_the_bound_lifts_it(self) -> None:
-        """633.3 pages; then 6 % up; and after half of 19 / ln 1.12 pages, 84, 12 % more."""
+    def test_half_a_stage_above_the_bound_lifts_it(self) -> None:
+        """316.7 pages; then 6 % up; and after half of 19 / ln 1.12 pages, 84, 12 % more."""
         played = held(10.0, hi=10.05)
-        played.serve(2 * 634 - 1)
+        played.serve(634 + 316)
         assert played.refused_rate == 10.05
         played.serve(1)
         assert played.refused_rate == math.inf

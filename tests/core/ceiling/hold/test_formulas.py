@@ -68,7 +68,7 @@ class TestStages:
             pytest.param(3.0, 3.0 * math.e**0.5, 32.0, id="at half the width twice as long"),
             pytest.param(1.0, 1.0 * math.e**0.03, 533.333, id="a bracket just closed"),
             pytest.param(1.0, 1.001, 533.333, id="nor longer when it is narrower"),
-            pytest.param(1.005, 1.0, 533.333, id="nor above the bound"),
+            pytest.param(1.005, 1.0, 266.667, id="above the bound half as long"),
         ],
     )
     def test_with_a_price_of_eight_pages(self, rate: float, hi: float, count: float) -> None:
