@@ -145,7 +145,10 @@ def test_a_lazy_start_is_read_no_further_than_so_many_requests_that_wait(
 def test_a_lazy_start_is_read_to_its_end(
     spider: type[LazySpider], reactor: Reactor, origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
-    """Though twice as many requests as may wait are to be read, and the engine stops meanwhile."""
+    """Though twice as many requests as may wait are to be read, and the engine stops meanwhile.
+
+    While it is paused it asks for nothing, and `start()` is read on, as without the add-on.
+    """
     site = origin()
     urls = pages(site, 2 * AHEAD)
     done = crawl(
@@ -156,7 +159,7 @@ def test_a_lazy_start_is_read_to_its_end(
     )
     assert done.stats["finish_reason"] == "finished"
     assert sorted(done.urls) == sorted(urls)
-    assert done.stats[MOST] <= AHEAD + FEW
+    assert done.stats[MOST] <= AHEAD + FEW or spider is PausingSpider
 
 
 def test_a_start_that_waits_for_nothing_is_read_at_once(
