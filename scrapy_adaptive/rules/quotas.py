@@ -162,9 +162,12 @@ def _cell(end: float) -> int:
 
 
 def _room_at(rows: Sequence[Any], rule: Rule, used: int) -> float:
-    """The instant at which enough cells count no more."""
+    """The instant at which enough cells count no more: with the first cell that begins then."""
+    width = rule.window / CELLS
     for cell, taken in rows:
         used -= taken
         if used < rule.max_hits:
-            return float(cell / 1000 + rule.window)
+            begins = width * math.ceil((cell - 0.5) / 1000 / width)
+            begins += width * (_cell(begins) < cell)  # it was rounded
+            return float(begins + rule.window)
     return 0.0

@@ -213,6 +213,30 @@ def test_a_window_that_is_shortened_forgets_nothing_that_it_counts(
     assert table.quotas.left(short) == [("a", 10, 0)]
 
 
+@pytest.mark.parametrize("longer", [61.0, 3600.0])
+def test_who_asks_again_when_he_was_told_gets_tokens(
+    longer: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cells of the window that was lengthened end within those of the new one: who was told
+    their end asked without a pause until the present cell was over, an hour where a window is a
+    day."""
+    now = 1e9
+    monkeypatch.setattr("scrapy_adaptive.rules.quotas.time.time", lambda: now)
+    monkeypatch.setattr("scrapy_adaptive.rules.quotas.boot_time", lambda: now)
+    table = RuleTable(f"sqlite:///{tmp_path}/rules.db")
+    table.create()
+    for number in range(50):
+        key = f"1{SEPARATOR}{number}"
+        now += 0.77
+        table.quotas.take([Ask(key, Rule(id="1", max_hits=10, window=60.0), 10)])
+        ask = Ask(key, Rule(id="1", max_hits=10, window=longer), 1)
+        [none] = table.quotas.take([ask])
+        assert longer <= none.until <= longer * (1 + 2 / 24)
+        now += none.until + 0.001
+        assert [grant.tokens for grant in table.quotas.take([ask])] == [1]
+    table.engine.dispose()
+
+
 def test_a_word_that_stands_for_a_number_is_an_error_of_the_database(tmp_path: Path) -> None:
     """SQLite keeps in a column of numbers what it is given: who waits for tokens asks again."""
     table = RuleTable(f"sqlite:///{tmp_path}/rules.db")
