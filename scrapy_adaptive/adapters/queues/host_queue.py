@@ -289,14 +289,17 @@ class HostQueue:
         return True
 
     def count_asleep_beyond(self, instant: float) -> int:
-        """Requests of hosts that will sleep beyond that instant, as far as is known."""
-        hold = self._routing.hold
+        """Requests of hosts that will sleep beyond that instant, or until a rule is changed, as far
+        as is known."""
+        hold, is_stopped = self._routing.hold, self._routing.is_stopped
 
         def sleeps_long(slots: Iterable[str]) -> bool:
             return all((why := hold(each)) and instant < why.until < math.inf for each in slots)
 
         return sum(
-            len(self._hosts[host]) for host, slots in self._asleep.items() if sleeps_long(slots)
+            len(self._hosts[host])
+            for host, slots in self._asleep.items()
+            if sleeps_long(slots) or is_stopped(host)
         )
 
     def look_again_at_all(self) -> None:

@@ -7,8 +7,8 @@ Laws
   engine is held back instead, once `AHEAD` times CONCURRENT_REQUESTS wait and none may leave.
 * An engine that is held back would get nothing. It asks again as soon as it would: a host wakes,
   the pause of the whole crawl ends, somebody at the gate awaits its asking, or fewer wait.
-* Requests of hosts that sleep for long count only beyond `ASIDE`: the hosts behind them in
-  `start()` need not wait for them.
+* Requests of hosts that sleep for long, or that a rule pauses, count only beyond `ASIDE`: the hosts
+  behind them in `start()` need not wait for them.
 * A `start()` that asks nobody is read as ever, and stops nothing else meanwhile.
 """
 

@@ -451,6 +451,11 @@ class Routing:
         leaf = known.leaf(queue_key.removesuffix(STALE))
         return known.hold_queued(leaf, self._clock(), self.lead) is None
 
+    def is_stopped(self, queue_key: str) -> bool:
+        """Whether a rule holds this queue's requests, and nobody knows for how long."""
+        leaf = queue_key.removesuffix(STALE)
+        return self._governor.is_stopped_by_rule(leaf, self._clock())
+
     def has_suspect(self, key: str) -> bool:
         """Whether a page that was refused waits here, and may leave."""
         backs = (queue.back(key) for queue in self._queues)

@@ -137,6 +137,22 @@ def test_requests_of_a_host_that_is_silent_for_long_do_not_count(
     assert room.engine.needs_backout()
 
 
+def test_requests_that_a_rule_stops_do_not_count_either(
+    rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows for how long: the hosts behind them need not wait for it."""
+    monkeypatch.setattr(lazy_start, "ASIDE", AHEAD)
+    room = rooms(**ONE_PLACE, ADAPTIVE_RULES=[{"host": "a", "paused": True}])
+    room.engine.begin_start()
+    room.push(*(page(f"a/{n}") for n in range(AHEAD + 3)))
+    room.run(EACH + 1)
+    room.traffic.tick()
+    assert not room.engine.needs_backout()
+    room.push(*(page(f"a/more{n}") for n in range(AHEAD)))
+    room.run()
+    assert room.engine.needs_backout()
+
+
 def test_without_a_limit_on_places_there_is_none_on_start_requests(rooms: Rooms) -> None:
     """Scrapy would read on too."""
     room = room_of(rooms, 5 * AHEAD, CONCURRENT_REQUESTS=0)
