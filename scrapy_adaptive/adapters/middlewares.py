@@ -61,10 +61,13 @@ class AdaptiveGate(JoinsExtension):
         key = traffic.names.at_gate(request)
         if key is None:
             return None
+        is_opted_out = bool(request.meta.get(OPT_OUT_META_KEY))
+        if is_opted_out:
+            traffic.room.on_arrived(request)
         frontier = self._extension.frontier
         if frontier is not None:
             return await self._admit_held(frontier, request, key)
-        if request.meta.get(OPT_OUT_META_KEY):
+        if is_opted_out:
             return None
         return await traffic.admit(request, traffic.names.under(key, request))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -124,6 +125,8 @@ class Traffic:
         self._unscheduled_count = 0
         """Requests that the scheduler did not give out (media, robots.txt), and that wait at the
         gate or for a lease."""
+        self._standing: Counter[str] = Counter()
+        """Requests that wait for something else than their slot, by their host's slot."""
         self._robots: dict[Request, tuple[str, int]] = {}
         """robots.txt files under way, their slots, and the places lent of pages that wait."""
         self._host_load = HostLoad(most_hosts)
@@ -184,6 +187,11 @@ class Traffic:
         """Requests that wait for this slot, at the gate or in its queue."""
         at_gate = sum(map(self._gate_queue.count, self._leaves_at_gate(key)))
         return at_gate + self.room.waiting(key)
+
+    def has_standing(self, key: str) -> bool:
+        """Whether requests of this slot's host have reached the gate, and wait there for something
+        else than the slot."""
+        return bool(self._standing) and self.governor.host_of(key) in self._standing
 
     def is_suspect(self, request: Request) -> bool:
         """Whether the request's page was refused before, and the pace may not be to blame."""
@@ -321,13 +329,18 @@ class Traffic:
     @contextmanager
     def standing_by(self, request: Request) -> Iterator[None]:
         """It waits for something else than its slot: one that the scheduler did not give out keeps
-        no place meanwhile."""
+        no place meanwhile. Others of its host would only wait beside it."""
+        key = self.governor.host_of(self.names.of(request) or "")
         lends = int(not self.is_scheduled(request))
+        self._standing[key] += 1
         self._stand_by(lends)
         self._engine.lend(lends)
         try:
             yield
         finally:
+            self._standing[key] -= 1
+            if not self._standing[key]:
+                del self._standing[key]
             self._stand_by(-lends)
             self._engine.lend(-lends)
 

@@ -351,6 +351,12 @@ class Routing:
             self._learn(reservation.queue_key, reservation.slot, key)
         return reservation
 
+    def on_arrived(self, request: Request) -> None:
+        """The request has reached the gate and keeps its reservation until it is back."""
+        reservation = self._reserved.get(request)
+        if reservation is not None:
+            self._reserved[request] = reservation._replace(has_arrived=True)
+
     def on_left(self, request: Request) -> str | None:
         """The request needs no reservation any more; returns the slot that has a place more."""
         reservation = self._reserved.pop(request, None)
@@ -368,7 +374,8 @@ class Routing:
         freed = [slot for request in gone if (slot := self.on_left(request)) is not None]
         since = self._clock() - OVERDUE
         for request, each in self._reserved.items():
-            if each.holds and each.at < since:
+            is_kept = not (each.has_arrived or self._traffic.has_standing(each.slot))
+            if each.holds and is_kept and each.at < since:
                 freed.append(self._vacate(each))
                 self._reserved[request] = each._replace(holds=False)
         return freed

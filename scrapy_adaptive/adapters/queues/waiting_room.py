@@ -40,6 +40,8 @@ class Reservation(NamedTuple):
     """Keys of the meters in which it has a place."""
     holds: bool = True
     """Whether it still keeps others from that place."""
+    has_arrived: bool = False
+    """Whether the request is at the gate, or past it, and keeps its place there."""
 
 
 class WaitingRoom(Protocol):
@@ -88,6 +90,9 @@ class WaitingRoom(Protocol):
 
     def on_at_gate(self, request: Request, key: str) -> Reservation | None:
         """A request has reached the gate; returns the reservation that ends by it."""
+
+    def on_arrived(self, request: Request) -> None:
+        """A request has reached the gate and keeps its reservation until it is back."""
 
     def on_left(self, request: Request) -> str | None:
         """A request needs no reservation any more; returns the slot that has a place more."""
@@ -144,6 +149,9 @@ class NoRoom:
 
     def on_at_gate(self, request: Request, key: str) -> None:
         """It had no reservation."""
+
+    def on_arrived(self, request: Request) -> None:
+        """It has no reservation."""
 
     def on_left(self, request: Request) -> str | None:
         """It had no reservation."""

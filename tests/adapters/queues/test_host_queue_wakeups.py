@@ -237,6 +237,33 @@ def test_an_opted_out_request_waits_for_its_hosts_concurrency_alone(rooms: Rooms
     assert room.sent[1:] == [(0.5 + 3.0 * (n // 2), f"a/{n}") for n in range(5)]
 
 
+def test_opted_out_downloads_that_take_long_keep_their_places(rooms: Rooms) -> None:
+    """More of their host would wait in Scrapy's slot, and take the places of other hosts."""
+    room = rooms(**FIFO, CONCURRENT_REQUESTS_PER_DOMAIN=2)
+    room.site = lambda request: Reply(seconds=50.0)
+    room.push(*(page(f"a/{n}", adaptive_dont_throttle=True) for n in range(3)))
+    for _ in range(40):
+        room.run(1)
+        room.traffic.tick()
+    assert room.names == ["a/0", "a/1"]
+
+
+@pytest.mark.parametrize("is_robots", [False, True], ids=["the page", "its robots.txt"])
+def test_who_waits_for_a_lease_keeps_others_of_its_host_in_the_queue(
+    is_robots: bool, rooms: Rooms
+) -> None:
+    """They would only wait beside it, and take the places of other hosts."""
+    room = rooms(**FIFO, by_hand=True)
+    room.push(page("a/0"), page("a/1"), page("b/0"))
+    first = room.take()
+    assert first is not None
+    with room.traffic.standing_by(page("a/robots.txt") if is_robots else first):
+        assert room.take_all() == ["b/0"]
+        room.run(60)
+        room.traffic.tick()
+        assert room.take_all() == []
+
+
 # Slots learned after the pop
 
 
