@@ -167,7 +167,7 @@ class RulesKeeper:
         table, tokens = self.table, self._tokens
         assert table is not None
         assert tokens is not None
-        asks, began_at = tokens.asks(), traffic.clock()
+        asks, began_at, book = tokens.asks(), traffic.clock(), self.book
         if not asks:
             return
         known = traffic.governor.known
@@ -185,7 +185,10 @@ class RulesKeeper:
         else:
             self._on_found(COUNTING)
             held = [each._replace(until=began_at + each.until) for each in grants]
-            tokens.on_grants(held, traffic.clock())
+            if self.book is book:
+                tokens.on_grants(held, traffic.clock())
+            else:
+                tokens.on_late(held)
         if self._has_ended and traffic.governor.known is not None:
             self._give_back(traffic.governor.known)
         else:

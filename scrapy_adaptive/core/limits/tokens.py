@@ -106,6 +106,10 @@ class Tokens:
             else:
                 (wallet.lots if now < grant.until else self._expired).append(grant)
 
+    def on_late(self, grants: Iterable[Grant]) -> None:
+        """This came of what was asked for under former rules: it is given back."""
+        self._expired += [grant for grant in grants if grant.tokens]
+
     def on_failed(self, asks: Iterable[Ask], until: float) -> None:
         """Whoever counts is away: it is asked again then."""
         for ask in asks:
