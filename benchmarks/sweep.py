@@ -131,7 +131,7 @@ CONSTANTS = (
     Constant("AT_START", hold),
     *(Constant(name, noise, (explanations,), True) for name in ("FASTER", "MUCH_FASTER")),
     *(Constant(name, noise) for name in ("MOST", "SURE", "BLAMED", "CLUSTER")),
-    Constant("RETEST", caps),
+    *(Constant(name, caps) for name in ("RETEST", "SERVED")),
     Constant("SLOW", slowness, is_multiple=True),
     *(Constant(name, slowness) for name in ("SCATTER", "ROUND", "APART", "MEASURES")),
     Constant("LESS", slowness),

@@ -5,8 +5,8 @@ Laws
 * A limiter blind to concurrency refuses at a level (requests in flight) or above it as often as
   that occurs. As long as it refuses nowhere under a level, that level's shares multiply, one by
   epoch; below `BLIND` the limiter was not blind.
-* The cap is one less than the level found out. One more is tried, ever more rarely after each time
-  that it was refused; it stays until then.
+* The cap is one less than the level found out. It is tested again, ever more rarely.
+* A test that serves long enough raises the cap; after three such no cap is believed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ from scrapy_adaptive.core.state.fields import Amount, Count, Range
 
 RETEST = 400
 """Accepted requests before one more than the cap is tried; doubled after each refusal."""
+
+SERVED = 6
+"""So many times its level served at a test, and the test has passed."""
+
+MOST_ERRORS = 3
+"""Tests that passed, after which no cap is believed."""
 
 
 @dataclass(slots=True)
@@ -35,7 +41,7 @@ class Cap:
     served: int = 0
     """Accepted requests that had as many in flight as the cap allows."""
     is_test: bool = False
-    """Whether it is one more than what was found."""
+    error_count: int = 0
 
     def share(self, level: int) -> float:
         """Share of the recent accepted requests that had at least `level` in flight."""
@@ -49,9 +55,7 @@ class Cap:
         self.levels = levels if levels[level] <= MEMORY else [0.5 * count for count in levels]
         if level >= self.cap:
             self.served += 1
-            if self.served >= self.gap:
-                self.set(self.cap + 1)
-                self.is_test = True
+            self._test()
 
     def on_epoch(self, level: int, *, is_noisy: bool = False) -> bool:
         """A request sent at that level began an epoch; returns whether a cap explains it.
@@ -63,6 +67,8 @@ class Cap:
             self.set(self.cap - 1)
             self.gap *= 2
             return True
+        if self.error_count >= MOST_ERRORS:
+            return False
         chances = self.evidence + [1.0] * (level + 1 - len(self.evidence))
         self.evidence = [
             chances[each] * max(self.share(each), LEAST_SHARE) for each in range(level + 1)
@@ -81,6 +87,15 @@ class Cap:
         self.cap = max(1, cap)
         self.served = 0
         self.is_test = False
+
+    def _test(self) -> None:
+        """Try one more than the cap, after a time; keep what has served long enough."""
+        if self.is_test and self.served >= SERVED * self.cap:
+            self.error_count += 1
+            self.set(self.cap if self.error_count < MOST_ERRORS else math.inf)
+        elif not self.is_test and self.served >= self.gap:
+            self.set(self.cap + 1)
+            self.is_test = True
 
 
 NO_CAP = Cap()

@@ -127,14 +127,26 @@ class TestRetests:
             assert capped.on_epoch(5)
             assert capped.cap == 4
 
-    def test_one_that_is_never_refused_stays_and_the_next_is_tried(self, capped: Cap) -> None:
-        """A cap that was found by mistake: one more each 400 pages."""
-        for cap in (4, 5, 6):
-            assert capped.cap == cap
-            served(capped, *[0] * (cap - 1), 400)
-        assert capped.cap == 7
-        assert capped.on_epoch(7), "nor is it forgotten that it was tried"
+    def test_a_trial_at_its_end_waits_as_long_again(self, capped: Cap) -> None:
+        """Thirty served at five: five is the cap now, for 400 pages."""
+        served(capped, 0, 0, 0, 400)
+        served(capped, 0, 0, 0, 0, 30 + 399)
+        assert capped.cap == 5
+        served(capped, 0, 0, 0, 0, 1)
         assert capped.cap == 6
+
+    def test_three_trials_that_passed_and_no_cap_is_believed_any_more(self, capped: Cap) -> None:
+        """400 + 6 · 5 at levels 4 and 5, then 400 + 36, then 400 + 42."""
+        caps = capped
+        for level in (4, 5, 6):
+            assert caps.cap == level
+            for _ in range(400):
+                caps.on_accepted(level)
+            for _ in range(6 * (level + 1)):
+                caps.on_accepted(level + 1)
+        assert caps.cap == math.inf
+        assert not any(caps.on_epoch(50) for _ in range(20))
+        assert caps.cap == math.inf
 
     def test_a_refusal_below_the_level_on_trial_is_no_news_of_it(self, capped: Cap) -> None:
         served(capped, 0, 0, 0, 400)
