@@ -120,29 +120,22 @@ def test_what_holds_the_whole_crawl_holds_it_back_too(rooms: Rooms) -> None:
         room.run(1.05)
 
 
+@pytest.mark.parametrize(
+    "rules",
+    [
+        pytest.param([], id="that asks for an hour"),
+        pytest.param(
+            [{"host": "a", "paused": True}], id="that a rule pauses, nobody knows how long"
+        ),
+    ],
+)
 def test_requests_of_a_host_that_is_silent_for_long_do_not_count(
-    rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+    rules: list[dict[str, Any]], rooms: Rooms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Up to a number."""
+    """Up to a number: the hosts behind them need not wait for it."""
     monkeypatch.setattr(lazy_start, "ASIDE", AHEAD)
-    room = rooms(**ONE_PLACE)
+    room = rooms(**ONE_PLACE, ADAPTIVE_RULES=rules)
     room.site = lambda request: Reply(429, {"Retry-After": "3600"})
-    room.engine.begin_start()
-    room.push(*(page(f"a/{n}") for n in range(AHEAD + 3)))
-    room.run(EACH + 1)
-    room.traffic.tick()
-    assert not room.engine.needs_backout()
-    room.push(*(page(f"a/more{n}") for n in range(AHEAD)))
-    room.run()
-    assert room.engine.needs_backout()
-
-
-def test_requests_that_a_rule_stops_do_not_count_either(
-    rooms: Rooms, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody knows for how long: the hosts behind them need not wait for it."""
-    monkeypatch.setattr(lazy_start, "ASIDE", AHEAD)
-    room = rooms(**ONE_PLACE, ADAPTIVE_RULES=[{"host": "a", "paused": True}])
     room.engine.begin_start()
     room.push(*(page(f"a/{n}") for n in range(AHEAD + 3)))
     room.run(EACH + 1)
