@@ -170,7 +170,8 @@ class HostQueue:
     def pop(self) -> Request | None:
         """A request that may be sent, one place of its slot reserved; None when all sleep."""
         request = self._pop()
-        self._routing.on_asked()
+        if request is None and self._count:
+            self._routing.on_asked_in_vain()
         return request
 
     def _pop(self) -> Request | None:

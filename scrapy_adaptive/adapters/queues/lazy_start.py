@@ -75,8 +75,8 @@ class LazyStart:
         """Requests that have come since the engine was held back."""
         self._is_looking = False
 
-    def on_asked(self) -> None:
-        """The engine has asked, whatever it got: hold it back if it would get nothing more."""
+    def on_asked_in_vain(self) -> None:
+        """The engine has asked and got nothing: hold it back if it would get nothing more."""
         if self._is_read:
             return
         self._is_read = not self._engine.is_starting

@@ -298,9 +298,9 @@ class Routing:
             self._engine.nudge()
         return is_served
 
-    def on_asked(self) -> None:
-        """The engine has asked a queue."""
-        self._lazy_start.on_asked()
+    def on_asked_in_vain(self) -> None:
+        """The engine has asked a queue and got nothing."""
+        self._lazy_start.on_asked_in_vain()
 
     def on_pushed(self) -> None:
         """A request has come."""
