@@ -670,8 +670,8 @@ class Slot:
             wait, cut = self._trip(permit, answer, now)
             event, why = Event.TRIPPED, f"{what} at {cut}"
         self.suspects.on_refused(answer.page)
-        if event is not Event.PROBE_REFUSED or self._backoff.tries:  # else it may be chance
-            self.ceiling.on_refused()
+        may_be_chance = event is Event.PROBE_REFUSED and not self._backoff.tries
+        self.ceiling.on_refused(may_be_chance=may_be_chance)
         self._pause(now, wait, chance, answer)
         return event, why
 

@@ -82,8 +82,9 @@ class Ceiling(Protocol):
     def on_congestion(self, now: float, permit: Permit, *, rate: float) -> None:
         """A congestion epoch begins; `rate` (1/s) is the pace that was refused."""
 
-    def on_refused(self) -> None:
-        """A refusal of the present epoch, its first one too."""
+    def on_refused(self, *, may_be_chance: bool = False) -> None:
+        """A refusal of the present epoch, its first one too; or one of a test request that came as
+        early as chance may refuse one."""
         return
 
     def on_recovered(self, now: float, recovery: Recovery) -> None:

@@ -21,7 +21,7 @@ from scrapy_adaptive.core.types import Learned
 from .bracket import FIRST_CLIMB, PRICE, is_closed, search, stage, step
 from .concurrency_cap import NO_CAP, Cap
 from .epoch import ISOLATED, NO_CONGESTION, SHORTEST, Congestion
-from .explanations import explain
+from .explanations import blame, explain
 from .noise import NO_NOISE, OFTEN, Noise
 from .state import Bracket, State
 from .windows import MINUTE
@@ -192,11 +192,19 @@ class Hold(Ceiling):
             state.cap = Cap(levels=[0.0, min(float(state.served), MEMORY)])
         return state.cap
 
-    def on_refused(self) -> None:
-        """One more refusal of the present epoch."""
+    def on_refused(self, *, may_be_chance: bool = False) -> None:
+        """One more refusal of the present epoch.
+
+        Args:
+            may_be_chance: it is that of a test request which chance may explain: where noise is
+                known it counts for as much, elsewhere for nothing.
+        """
         if self._congestion is NO_CONGESTION:  # it is late, in a pause that another slot began
             self._congestion = Congestion()
-        self._congestion.refusals += 1
+        if may_be_chance:
+            self._congestion.excused += 1
+        else:
+            self._congestion.refusals += 1
 
     def on_recovered(self, now: float, recovery: Recovery) -> None:
         """Ask what explains the refusal, and go on by that."""
@@ -282,9 +290,12 @@ class Hold(Ceiling):
         self.state.noise.refused = 0
 
     def _end_trial(self, now: float, trial: Trial) -> None:
-        """The faster rate is refused no more often: it is noise."""
-        state, bracket = self.state, self.state.bracket
-        state.noise = Noise.found(trial.hits, trial.pages)
+        """It has lasted long enough: the faster rate was refused more often, or it is noise."""
+        state, bracket, before = self.state, self.state.bracket, self.state.fallback
+        if before is not None and trial.is_excess:
+            self._move(now, blame(state, before).rate)
+            return
+        state.noise = Noise.found(trial.hits + trial.found, trial.pages + trial.of)
         state.trial = state.fallback = None
         bracket.cuts = 0
         bracket.lift(1.0)

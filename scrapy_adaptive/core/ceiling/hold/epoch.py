@@ -44,6 +44,8 @@ class Congestion:
     gap: Seconds = 0.0
     """Mean seconds between two sends before it."""
     refusals: int = 0
+    excused: int = 0
+    """Further ones, of test requests that chance may have refused."""
 
     def close(self, now: float, recovery: Recovery, history: History, rate: float) -> Epoch:
         """What it came to.
@@ -70,6 +72,7 @@ class Congestion:
             span=self.busy + outage - recovery.waited,
             gap=max(self.gap, 1.0 / refused),
             refusals=self.refusals,
+            excused=self.excused,
             recovery=recovery,
             is_short=is_short,
             is_alone=self.refusals == 1 and (is_short or (is_told and is_cheap)),
@@ -100,6 +103,8 @@ class Epoch:
     """Mean seconds between two sends before it: no less than by the rate, and more where the
     crawler was late."""
     refusals: int
+    excused: int
+    """Further ones, of test requests that chance may have refused."""
     recovery: Recovery
     is_short: bool
     """Whether a silence of a few gaps ended it."""

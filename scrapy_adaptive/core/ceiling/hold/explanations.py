@@ -55,7 +55,8 @@ def by_cap(state: State, epoch: Epoch) -> Verdict | None:
 
 def by_noise(state: State, epoch: Epoch) -> Verdict | None:
     """No more refusals at this rate than come by chance."""
-    is_explained = state.noise.on_refused(epoch.refusals, state.bracket.served)
+    refusals = epoch.refusals + epoch.excused
+    is_explained = state.noise.on_refused(refusals, state.bracket.served)
     is_noise = is_explained and not epoch.recovery.tries
     return Verdict(state.bracket.rate, is_new=False) if is_noise else None
 
@@ -68,6 +69,11 @@ def by_trial(state: State, epoch: Epoch) -> Verdict | None:
     waited = epoch.recovery.waited
     if epoch.is_alone and not trial.on_refused(epoch.served, waited, epoch.outage):
         return Verdict(state.bracket.rate, is_new=False)
+    return blame(state, before)
+
+
+def blame(state: State, before: Bracket) -> Verdict:
+    """A trial has shown that the rate is to blame: back to what was thought before it."""
     state.trial = state.fallback = None
     state.series = state.hits = 0
     state.bracket = before

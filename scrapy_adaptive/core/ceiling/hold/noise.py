@@ -123,12 +123,10 @@ def excess(found: int, of: int, hits: float, pages: float) -> float:
 class Trial:
     """A trial of a faster rate: would refusals come more often?"""
 
-    hits: int
-    """Refusals at the slower rate, and here."""
-    pages: int
-    """Requests at the slower rate, and here."""
-    ratio: Share
-    """Share that was refused at the slower rate."""
+    hits: Annotated[int, Range(1)]
+    """Refusals at the slower rate."""
+    pages: Annotated[int, Range(1)]
+    """Requests at the slower rate."""
     faster: Annotated[float, Range(1.0)]
     """The faster rate, as a multiple of the slower one."""
     saved: Amount
@@ -140,17 +138,32 @@ class Trial:
     was late."""
     wait: Seconds
     """Seconds of the silence after its last refusal."""
+    found: int = 0
+    """Refusals here."""
+    of: int = 0
+    """Requests here."""
     evidence: Annotated[float, Range(-SURE, BLAMED)] = 0.0
     """Log likelihood ratio that the rate is to blame."""
 
     def after_reading(self, names: Collection[str]) -> None:
-        """Refuse shares and a gap that no trial can have.
+        """Refuse a pace and a gap that no trial can have.
 
         Raises:
             ValueError: there is such a one.
         """
-        if not (0.0 < self.ratio < 1.0 < self.faster < math.inf and self.gap > 0.0):
-            raise ValueError(f"Trial has {self.ratio}, {self.faster} and {self.gap}")
+        if not (1.0 < self.faster < math.inf and self.gap > 0.0):
+            raise ValueError(f"Trial has {self.faster} and {self.gap}")
+
+    @property
+    def ratio(self) -> float:
+        """Share that was refused at the slower rate, as far as it may be noise."""
+        return min(self.hits / self.pages, MOST)
+
+    @property
+    def is_excess(self) -> bool:
+        """Whether the faster rate was refused more often than the slower one, beyond chance: the
+        limit may lie between what both had served."""
+        return excess(self.found, self.of, self.hits, self.pages) > CLUSTER
 
     @classmethod
     def begin(
@@ -173,12 +186,11 @@ class Trial:
             saved: requests that the site may have saved up in the pause.
             window: requests that a window, known or possible, may serve before it refuses any.
         """
-        ratio = min(hits / max(1, pages), MOST)
         saved /= 1.0 - 1.0 / faster
-        return cls(hits, pages, ratio, faster, saved, max(window, saved), gap, wait)
+        return cls(hits, max(1, pages), faster, saved, max(window, saved), gap, wait)
 
     def on_served(self, gap: float) -> bool:
-        """A request was served at the faster rate; returns whether it is noise, then.
+        """A request was served at the faster rate; returns whether the trial is over, then.
 
         It counts by what it took beyond the slower rate, and no more than the trial asks for: one
         that left late proves less, or takes back what others have proven.
@@ -186,13 +198,14 @@ class Trial:
         Args:
             gap: seconds since the request before.
         """
-        self.pages += 1
+        self.of += 1
         beyond = min(1.0, (1.0 - gap / self.gap) / (1.0 - 1.0 / self.faster))
         self.free = min(max(self.free, self.saved), self.free - beyond)
         if self.free < 0.0:
             self.evidence = max(-SURE, self.evidence + self.free * math.log(self.faster))
             self.free = 0.0
-        return self.evidence == -SURE and self.hits <= MOST * self.pages
+        hits, pages = self.hits + self.found, self.pages + self.of
+        return self.evidence == -SURE and hits <= MOST * pages
 
     def on_refused(self, served: int, wait: float, outage: float) -> bool:
         """A request was refused at the faster rate; returns whether the rate is to blame.
@@ -209,8 +222,8 @@ class Trial:
         saved = served * self.gap * (1.0 - 1.0 / self.faster)
         if wait > self.wait + 0.5 * saved:
             return True
-        self.hits += 1
-        self.pages += 1
+        self.found += 1
+        self.of += 1
         self.saved = outage / self.gap / (1.0 - 1.0 / self.faster)
         self.free = max(self.free, self.saved)
         beyond = 1.0 - (1.0 - self.ratio) / self.faster

@@ -147,7 +147,7 @@ class TestTrials:
         found = trial(2, 20)
         told = [refused(found) if n % 10 == 5 else found.on_served(ON_TIME) for n in range(1, 200)]
         assert 140 <= told.index(True) <= 199
-        assert found.hits / found.pages == pytest.approx(0.1, abs=0.01)
+        assert found.found / found.of == pytest.approx(0.1, abs=0.01)
 
     def test_a_tenth_that_becomes_a_fifth_and_more_is_the_rates(self) -> None:
         """Three pages tell -.42, one refusal .777: .36 for four, so 56 or so."""
@@ -161,7 +161,29 @@ class TestTrials:
         found = trial(5, 10, faster=5.0)
         told = [refused(found) or found.on_served(0.2) for _ in range(200)]
         assert not any(told)
-        assert found.hits > 0.4 * found.pages
+        assert found.found > 0.4 * found.of
+
+    def test_a_limit_between_both_rates_is_not_taken_for_noise(self) -> None:
+        """Slower, 5 of 125 were refused; here one of seven, each with a pause that saves up 2.9.
+
+        The other 3.1 tell -2.8, the refusal ln(.616 / .04) = 2.7: in the end the trial is over. But
+        23 of 161, 14 %, are not 4 %: 23 ln(14.3 / 9.8) + 5 ln(4 / 9.8) = 4.2.
+        """
+        found, told = trial(5, 125, faster=2.5), False
+        while not told:
+            told = any([found.on_served(0.4) for _ in range(6)])
+            refused(found, served=6, wait=1.75)
+        assert found.found >= 23
+        assert found.is_excess
+
+    def test_as_often_as_before_is_no_excess(self) -> None:
+        """Slower, 5 of 50; here 5 of 50 and 9 of 50, and 14 of 50, which is 28 %."""
+        found = trial(5, 50)
+        told = []
+        for count in (5, 9, 14):
+            found.found, found.of = count, 50
+            told.append(found.is_excess)
+        assert told == [False, False, False]
 
 
 class TestHeard:
