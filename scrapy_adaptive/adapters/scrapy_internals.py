@@ -141,12 +141,15 @@ class Engine:
         """Name of the request's slot; None where there is no host to be polite to.
 
         A downloader that somebody uses without an engine keeps Scrapy's pace: no slot is ours.
+        Scrapy takes whatever can be a key, as the number of a proxy: here a name is made of it.
         """
         downloader = self._downloader or self._find_downloader()
         if downloader is None:
             return None
-        key = downloader.get_slot_key(request)
-        return key if key or SLOT_META_KEY in request.meta else None
+        key: object = downloader.get_slot_key(request)
+        if not key and SLOT_META_KEY not in request.meta:
+            return None
+        return key if isinstance(key, str) else str(key)
 
     def own_key(self, request: Request) -> str | None:
         """The slot of a request on its way in; a key that Scrapy itself wrote does not outlive

@@ -104,7 +104,7 @@ def slot_limits_of(settings: BaseSettings, limits: Limits) -> dict[str, Limits]:
         own = checked(where, value, mapping, "a dict with a delay, a concurrency or both")
         floor = own.get("delay", limits.floor)
         concurrency = own.get("concurrency", limits.concurrency)
-        slots[key] = replace(
+        slots[str(key)] = replace(
             limits,
             floor=checked(f"{where}['delay']", floor, number(0), SECONDS),
             jitter=_slot_jitter(own, where, limits.jitter),

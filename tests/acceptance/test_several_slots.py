@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import count, pairwise
+from itertools import count, cycle, pairwise
 from typing import Any
 
 import pytest
@@ -51,6 +51,16 @@ class UniqueSlots:
 
     def process_request(self, request: Request) -> None:
         request.meta["download_slot"] = f"slot {next(self.numbers)}"
+
+
+class NumberedSlots:
+    """Proxies and accounts in turn, by what is no name: Scrapy takes any key."""
+
+    def __init__(self) -> None:
+        self.keys = cycle([0, 1, ("account", 2)])
+
+    def process_request(self, request: Request) -> None:
+        request.meta["download_slot"] = next(self.keys)
 
 
 class OneSlot:
@@ -220,6 +230,25 @@ def test_a_new_slot_for_each_request_holds_nothing_up(
     ours, stock = (each.wait() for each in running)
     assert len(ours.urls) == len(stock.urls) == 100
     assert seconds(sites[0].hits()) <= 2 * seconds(sites[1].hits()) + 3
+
+
+def test_a_slot_that_a_middleware_sets_need_not_be_a_name(
+    origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """Numbers and tuples, as stock Scrapy takes them there, and as keys of DOWNLOAD_SLOTS."""
+    site = origin(refusing_once(6, 1))
+    settings = {
+        "DOWNLOADER_MIDDLEWARES": {NumberedSlots: 740},
+        "DOWNLOAD_SLOTS": {1: {"delay": 0.5}},
+        "ADAPTIVE_START_DELAY": 0.05,
+    }
+    urls = [f"{site.url}/{n}" for n in range(15)]
+    done = crawl(UrlsSpider, settings, arguments={"urls": urls}, timeout=40)
+    assert sorted(done.urls) == sorted(urls)
+    assert " ERROR: " not in done.log
+    assert done.stats["adaptive/refusals"] >= 1
+    assert {f"adaptive/site/{key}/pages" for key in (0, 1, ("account", 2))} <= done.stats.keys()
+    assert seconds(site.hits()) > 1.5
 
 
 def test_hosts_that_share_one_slot_take_turns(
