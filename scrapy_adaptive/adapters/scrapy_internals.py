@@ -138,13 +138,15 @@ class Engine:
     # Slots
 
     def slot_key(self, request: Request) -> str | None:
-        """Name of the request's slot; None where there is no host to be polite to.
+        """Name of the request's slot; None where there is no site to be polite to.
 
         A downloader that somebody uses without an engine keeps Scrapy's pace: no slot is ours.
         Scrapy takes whatever can be a key, as the number of a proxy: here a name is made of it.
         """
         downloader = self._downloader or self._find_downloader()
         if downloader is None:
+            return None
+        if not request.url.startswith("http") and not _has_handler(downloader, request):
             return None
         key: object = downloader.get_slot_key(request)
         if not key and SLOT_META_KEY not in request.meta:
@@ -325,6 +327,20 @@ def engine_of(crawler: Crawler) -> ExecutionEngine | None:
         return crawler.engine
     except RuntimeError:
         return None
+
+
+def _has_handler(downloader: Downloader, request: Request) -> bool:
+    """Whether Scrapy can download a URL of this scheme, as far as it is known.
+
+    Pages have links to share them, `whatsapp://send?text=…`: Scrapy fails them unsent. A public
+    list of the schemes that can be downloaded would replace this.
+    """
+    handlers = getattr(downloader, "handlers", None)
+    schemes = getattr(handlers, "_schemes", None)
+    if schemes is None:  # somebody's own downloader
+        return True
+    scheme = urlparse_cached(request).scheme
+    return scheme in schemes and scheme not in getattr(handlers, "_notconfigured", ())
 
 
 def kind_of(request: Request) -> str:

@@ -96,6 +96,14 @@ def test_requests_without_a_host_cost_nothing(
     assert done.stats["adaptive/slots"] == done.stats["adaptive/permits/granted"] == 0
 
 
+def test_links_that_scrapy_cannot_download_fail_at_once(crawl: Crawler) -> None:
+    """Each page has one to share it: together they are no site that is to be asked slowly."""
+    urls = [f"whatsapp://send?text=page%20{n}" for n in range(20)]
+    done = crawl(UrlsSpider, {"ADAPTIVE_START_DELAY": 30}, arguments={"urls": urls}, timeout=20)
+    assert sorted(done.lost) == sorted(urls)
+    assert done.stats["adaptive/slots"] == done.stats["adaptive/permits/granted"] == 0
+
+
 def test_two_crawlers_of_one_process_that_share_a_slot_are_warned_and_both_finish(
     origin: Callable[..., Origin],
 ) -> None:
