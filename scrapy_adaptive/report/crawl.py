@@ -88,8 +88,8 @@ class Site:
         return self.served / seconds if seconds > 0 else 0.0
 
     def rate_now(self, at: float) -> float:
-        """Pages served a second in the ten seconds before that instant."""
-        return rate_at(self.points, at)
+        """Pages served a second in the ten seconds before that instant, or since it began."""
+        return rate_at(self.points, at, self.began_at)
 
     def spent(self, until: float) -> dict[str, float]:
         """Seconds that each reason held it back while it had something to do, the longest first."""
@@ -177,8 +177,8 @@ class Crawl:
         return self.totals.served / seconds if seconds > 0.0 else 0.0
 
     def rate_now(self) -> float:
-        """Pages served a second in the last ten seconds."""
-        return rate_at(self.points, self.seconds)
+        """Pages served a second in the last ten seconds, or since its start."""
+        return rate_at(self.points, self.seconds, 0.0)
 
     # JSON
 

@@ -112,12 +112,22 @@ def away(points: Sequence[Point], until: float) -> float:
     )
 
 
-def rate_at(points: Sequence[Point], at: float, seconds: float = LATELY) -> float:
-    """Pages served a second in so many seconds before that instant."""
+def rate_at(points: Sequence[Point], at: float, began_at: float, seconds: float = LATELY) -> float:
+    """Pages served a second in so many seconds before that instant; where the series began later
+    than that, with nothing, or a job was resumed, since then.
+
+    >>> rate_at([Point(3.0, served=4), Point(4.0, served=8)], 4.0, began_at=2.0)
+    4.0
+    """
+    if at - seconds < began_at < at:
+        points, seconds = [Point(began_at), *points], at - began_at
     last = before = None
     for point in reversed(points):
         if point.at > at:
             continue
+        if point.state == AWAY and before is not None:
+            seconds = at - before.at
+            break
         last = last or point
         before = point
         if point.at <= at - seconds:

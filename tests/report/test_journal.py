@@ -323,6 +323,29 @@ def test_the_rate_now_is_that_of_the_last_ten_seconds() -> None:
         builder.add(record)
     builder.add(CrawlRecord(40.0, served=30))
     points = builder.crawl().points
-    assert rate_at(points, 30.0) == pytest.approx(1.0)
-    assert rate_at(points, 40.0) == 0.0
+    assert rate_at(points, 30.0, 0.0) == pytest.approx(1.0)
+    assert rate_at(points, 40.0, 0.0) == 0.0
     assert builder.crawl().sites[SITE].rate < math.inf
+
+
+def test_the_rate_now_of_what_has_just_begun_is_that_since_it_began() -> None:
+    """Not that of ten seconds most of which were before it."""
+    builder = Builder()
+    builder.add(start())
+    for at, served in ((2.0, 0), (3.0, 4), (4.0, 8)):
+        builder.add(SiteRecord(at, SITE, began=2.0, fresh=at == 2.0, served=served))
+        builder.add(CrawlRecord(at, served=served))
+    crawl = builder.crawl()
+    assert crawl.sites[SITE].rate_now(4.0) == pytest.approx(4.0)
+    assert crawl.rate_now() == pytest.approx(2.0)
+
+
+def test_the_rate_now_of_a_resumed_job_does_not_count_the_time_in_between() -> None:
+    builder = Builder()
+    for begins in (0.0, 3600.0):
+        builder.add(Start(VERSION, 1_900_000_000.0 + begins, "pages"))
+        for at in (1.0, 2.0, 3.0):
+            builder.add(SiteRecord(at, SITE, began=0.5, fresh=at == 1.0, served=int(4 * at)))
+    crawl = builder.crawl()
+    assert crawl.seconds == 3603.0
+    assert crawl.sites[SITE].rate_now(crawl.seconds) == pytest.approx(4.0)
