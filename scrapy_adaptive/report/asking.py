@@ -11,6 +11,7 @@ import http.client
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -26,6 +27,18 @@ PATIENCE = 10.0
 def is_address(where: str) -> bool:
     """Whether this is the address of a live view, not the path of a journal."""
     return where.startswith(("http://", "https://"))
+
+
+def address_of_one(where: Sequence[str]) -> str:
+    """The address of a live view that is named here; empty where journals are.
+
+    Raises:
+        ValueError: something else is named beside it.
+    """
+    address = next(filter(is_address, where), "")
+    if address and len(where) > 1:
+        raise ValueError(f"{address} is the address of one crawl: name it alone, or journals")
+    return address
 
 
 def asked(where: str, name: str) -> Any:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from scrapy_adaptive.command_line import add_command
 
-from .asking import ADDRESS, is_address
+from .asking import ADDRESS, address_of_one
 from .page.cells import no_formula
 from .page.viewing import rows_of
 from .page.words import COLUMNS
@@ -84,14 +84,12 @@ def _report(given: argparse.Namespace) -> str:
 
 
 def _watch(given: argparse.Namespace) -> str:
-    addresses = [each for each in given.where if is_address(each)]
-    if addresses and len(given.where) > 1:
-        raise ValueError(f"{addresses[0]} is the address of one crawl: name it alone, or journals")
+    address = address_of_one(given.where)
     if not given.page:
         watch(given.where)
         return ""
-    if addresses:
-        raise ValueError(f"--page is made of journals: the crawl has its own at {addresses[0]}")
+    if address:
+        raise ValueError(f"--page is made of journals: the crawl has its own at {address}")
     from .live.fleet import serve
 
     journals = [Path(each) for each in given.where]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .asking import ADDRESS, asked, is_address
+from .asking import ADDRESS, address_of_one, asked
 from .crawl import Crawl
 from .reader import read_crawl
 from .why import why
@@ -50,9 +50,9 @@ def crawl_at(where: Sequence[str]) -> Crawl:
     """The crawl at a live address, or that of these journals.
 
     Raises:
-        ValueError: nobody answers, or nothing can be read there.
+        ValueError: nobody answers, nothing can be read there, or an address is not alone.
         OSError: a file cannot be opened.
     """
-    if is_address(where[0]):
+    if address_of_one(where):
         return Crawl.from_json(asked(where[0], "state.json"))
     return read_crawl(map(Path, where))

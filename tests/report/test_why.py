@@ -137,13 +137,15 @@ def test_the_command_reads_journals(tmp_path: Path, capsys: pytest.CaptureFixtur
         ("http://127.0.0.1:1/", "no crawl answers at http://127.0.0.1:1:"),
         ("http://127.0.0.1:77a99/", "no crawl answers at http://127.0.0.1:77a99:"),
         (__file__, "is no journal of a crawl"),
+        ("http://127.0.0.1:1/ run.jsonl", "http://127.0.0.1:1/ is the address of one crawl"),
+        ("run.jsonl http://127.0.0.1:1/", "http://127.0.0.1:1/ is the address of one crawl"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(
     where: str, complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["why", SITE, where])
+        main(["why", SITE, *where.split()])
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert complaint in line
