@@ -11,9 +11,10 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
@@ -82,7 +83,7 @@ def add(commands: Commands, project_of: Callable[[], Project]) -> None:
     )
     new.add_argument("source", metavar="FILE|-", nargs="?", default="-", help="one URL a line")
     new.add_argument("--sitemap", metavar="URL|FILE", help="take the URLs of this sitemap")
-    new.add_argument("--priority", type=float, default=0.0, help="higher ones come first")
+    new.add_argument("--priority", type=_priority, default=0.0, help="higher ones come first")
     new.add_argument("--due", default="now", help="now, tomorrow, or a time from now: 90s, 2h, 3d")
     show = add_one("show", "Count visits, and tell hosts with most of them.", _show)
     show.add_argument("--host", help="this host alone")
@@ -91,12 +92,19 @@ def add(commands: Commands, project_of: Callable[[], Project]) -> None:
     again.add_argument("--host", help="those of this host")
     swap = add_one("swap", "Have workers give back what they have not sent, and poll anew.", _swap)
     swap.add_argument("--host", help="first give this host's visits another priority")
-    swap.add_argument("--priority", type=float, help="that priority")
+    swap.add_argument("--priority", type=_priority, help="that priority")
     add_one("export", "Print every visit as a line of JSON.", _export)
     old = add_one(
         "forget", "Forget finished visits; they are new when they are found again.", _forget
     )
     old.add_argument("--older-than", metavar="TIME", required=True, help="90d, for instance")
+
+
+def _priority(text: str) -> float:
+    with suppress(ValueError):
+        if math.isfinite(found := float(text)):
+            return found
+    raise argparse.ArgumentTypeError(f"must be a number, not {text!r}")
 
 
 def _run(given: argparse.Namespace, project: Project, run: Callable[..., str]) -> str:
@@ -138,15 +146,24 @@ def _add(given: argparse.Namespace, frontier: Frontier, project: Project) -> str
 
     urls = project.sitemap(given.sitemap) if given.sitemap else _lines(given.source)
     for number, url in enumerate(urls, 1):
-        if "://" not in url or not urlsplit(url).hostname:
-            raise ValueError(f"line {number} is no URL: {url[:100]!r}; {added} were added before")
-        host, sent, fingerprint = project.page(url)
+        try:
+            host, sent, fingerprint = _page(project, url)
+        except ValueError as error:
+            why = f" ({error})" if str(error) else ""
+            told = f"line {number} is no URL{why}: {url[:100]!r}; {added} were added before"
+            raise ValueError(told) from None
         batch.append(Visit(host, sent, "", fingerprint, given.priority, delay))
         if len(batch) == BATCH:
             flush()
     if batch:
         flush()
     return f"{added} added, {known} known already"
+
+
+def _page(project: Project, url: str) -> tuple[str, str, bytes]:
+    if "://" not in url or not urlsplit(url).hostname:
+        raise ValueError
+    return project.page(url)
 
 
 def _lines(source: str) -> Iterator[str]:

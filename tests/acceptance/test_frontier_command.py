@@ -99,6 +99,13 @@ def test_a_vacuum_that_fails_is_told_in_one_line_with_what_is_forgotten(
 
 REFUSED: dict[str, tuple[list[str], str]] = {
     "a line that is no URL": (["add", "urls.txt"], "line 2 is no URL: 'nothing'"),
+    "a line with half an address": (["add", "half.txt"], "line 1 is no URL (Invalid IPv6 URL)"),
+    "a line with no port": (
+        ["add", "port.txt"],
+        "no URL (Port out of range 0-65535): 'http://a:99",
+    ),
+    "a priority that is no number": (["add", "urls.txt", "--priority", "nan"], "must be a number"),
+    "a priority without end": (["swap", "--host", "a", "--priority", "inf"], "must be a number"),
     "no such file": (["add", "none.txt"], "No such file"),
     "a page that is no sitemap": (["add", "--sitemap", "page.html"], "page.html is no sitemap"),
     "a text that is no sitemap": (["add", "--sitemap", "urls.txt"], "urls.txt is no sitemap"),
@@ -115,6 +122,8 @@ def test_what_makes_no_sense_is_refused_in_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("urls.txt").write_text("http://127.0.0.1/a\nnothing\n")
+    Path("half.txt").write_text("http://[bad/\n")
+    Path("port.txt").write_text("http://a:99999/\n")
     Path("page.html").write_text("<html><body>page</body></html>")
     index = SITEMAP.replace("urlset", "sitemapindex")
     Path("index.xml").write_text(index.format("<sitemap><loc>/etc/passwd</loc></sitemap>"))
