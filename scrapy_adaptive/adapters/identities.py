@@ -67,6 +67,7 @@ class Identities:
         self._finders = {source: self._finder(spec) for source, spec in specs.items()}
         self.sources = None if callable(given) else frozenset(specs)
         """What a rule may name; None where only the callable knows."""
+        self._of_agent = {source for source, spec in specs.items() if spec.lower() == AGENT}
         self.secrets = frozenset(source for source, spec in specs.items() if is_secret(spec))
 
     def of(self, request: Request, wanted: Container[str] | None = None) -> dict[str, str]:
@@ -82,7 +83,10 @@ class Identities:
         return {source: value for source, value in found.items() if value}
 
     def known_as(self, source: str, value: str) -> str:
-        """What a value of this identity is known by: the hash of what may be a secret."""
+        """What a value of this identity is known by: the hash of what may be a secret, the class of
+        a User-Agent."""
+        if source in self._of_agent and value not in self._agents:
+            return self._class_of(value)
         is_plain = source not in self.secrets or is_hash(value)
         return value if is_plain else _hashed(value)
 
@@ -99,7 +103,9 @@ class Identities:
 
     def _agent(self, request: Request) -> str:
         """The class of its User-Agent, or the header itself."""
-        header = _header(request, "User-Agent") or self._own_agent
+        return self._class_of(_header(request, "User-Agent") or self._own_agent)
+
+    def _class_of(self, header: str) -> str:
         for name, patterns in self._agents.items():
             if any(fnmatchcase(header.lower(), pattern.lower()) for pattern in patterns):
                 return name

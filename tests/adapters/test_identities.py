@@ -20,6 +20,17 @@ def test_all_are_told_or_those_that_are_wanted() -> None:
     assert identities.of(REQUEST, ()) == {}
 
 
+def test_a_user_agent_that_is_told_is_known_by_its_class() -> None:
+    """As that of a request is; the name of a class may be told as well."""
+    identities = Identities({}, {"crawler": ["*bot*"], "bots": ["x"]})
+    told = ("Googlebot/2.1", "crawler", "bots", "curl/8.5")
+    known = [identities.known_as("agent", each) for each in told]
+    assert known == ["crawler", "crawler", "bots", "curl/8.5"]
+    assert Identities({"agent": "meta:agent"}, {"crawler": ["*bot*"]}).known_as("agent", "bot") == (
+        "bot"
+    )
+
+
 def test_a_callable_is_asked_where_any_rule_names_an_identity() -> None:
     """It alone knows what it tells."""
     identities = Identities(lambda request: {"team": "a"}, {}, own_agent="bot")
