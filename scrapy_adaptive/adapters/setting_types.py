@@ -178,12 +178,20 @@ def queue_class(value: Any) -> type:
     return found
 
 
-def state_file(value: Any) -> Path | None:
+def output_file(value: Any) -> Path | None:
     """Reads the path of a file that can be made: its folder exists, and it is no folder."""
     if value is None or value == "":
         return None
     path = Path(value)
     if path.is_dir() or not path.parent.is_dir():
+        raise ValueError(value)
+    return path
+
+
+def state_file(value: Any) -> Path | None:
+    """Reads the path of a file that can be read and replaced: what is there is no device."""
+    path = output_file(value)
+    if path is not None and path.exists() and not path.is_file():
         raise ValueError(value)
     return path
 

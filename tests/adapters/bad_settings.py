@@ -86,7 +86,7 @@ BAD: dict[str, Cases] = {
         NEGATIVE: (-1,),
         NAN: (math.nan,),
         INFINITE: (math.inf,),
-        RANGE: ("/no/such/folder/state.json", "/"),
+        RANGE: ("/no/such/folder/state.json", "/", "/dev/null"),
     },
     "ADAPTIVE_JOURNAL": {
         TYPE: (3, ["run.jsonl"], True),
