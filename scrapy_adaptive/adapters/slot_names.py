@@ -2,7 +2,8 @@
 
 Laws
 ----
-* ADAPTIVE_SLOT names it first, then the request's own meta, then Scrapy.
+* ADAPTIVE_SLOT names it first, then the request's own meta, then Scrapy. An error in it loses no
+  request: it has named none then.
 * A class of pages that has a slot of its own under its host's has the name of that.
 * The leaf of a request names its slot, and what known limits count it under; without rules it is
   the slot's own name.
@@ -10,6 +11,7 @@ Laws
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from scrapy.utils.httpobj import urlparse_cached
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from .identities import Identify
     from .scrapy_internals import Engine
     from .setting_types import SlotRule
+
+
+logger = logging.getLogger(__name__)
 
 
 class SlotNames:
@@ -47,6 +52,7 @@ class SlotNames:
         self._identify = identify
         self._engine = engine
         self._rule = rule
+        self._errors_seen: set[str] = set()
 
     def of_queued(self, request: Request) -> str | None:
         """The slot of a request on its way in, classes of pages aside; None without a host."""
@@ -64,8 +70,26 @@ class SlotNames:
 
     def _chosen(self, request: Request) -> str | None:
         """What ADAPTIVE_SLOT says; a number of an account or a proxy is a name too."""
-        chosen = None if self._rule is None else self._rule(request)
+        if self._rule is None:
+            return None
+        try:
+            chosen = self._rule(request)
+        except Exception as error:
+            self._on_error(error, request)
+            return None
         return None if chosen is None else str(chosen)
+
+    def _on_error(self, error: Exception, request: Request) -> None:
+        kind = type(error).__qualname__
+        if kind not in self._errors_seen:
+            self._errors_seen.add(kind)
+            logger.error(
+                "ADAPTIVE_SLOT raised %s on %s; it has named no slot (further errors of this kind "
+                "are not logged)",
+                kind,
+                request,
+                exc_info=True,
+            )
 
     def under(self, key: str, request: Request) -> str:
         """The slot of the request's class under the slot `key`, if it has one; else `key`."""

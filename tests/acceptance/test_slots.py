@@ -201,6 +201,38 @@ def test_a_slot_may_be_a_number(origin: Callable[..., Origin], crawl: Crawler) -
     assert sorted(done.urls) == sorted(pages)
 
 
+def slot_of_most(request: Request) -> str:
+    """Of a function that expects of each request what not all of them have."""
+    return {"0": "even", "2": "even"}[request.url[-1]]
+
+
+def test_an_error_in_the_function_that_names_slots_loses_no_page(
+    origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """Neither that of the request which it raised on, nor those of `start` behind it."""
+    site = origin()
+    settings = {**EAGER, "ADAPTIVE_SLOT": "tests.acceptance.test_slots.slot_of_most"}
+    pages = urls(site, site.addresses[0])
+    done = crawl(UrlsSpider, settings, arguments={"urls": pages})
+    assert sorted(done.urls) == sorted(pages)
+    assert done.log.count("ADAPTIVE_SLOT raised KeyError") == 1
+
+
+def slot_of_all(request: Request) -> str:
+    """Of a function that knows a slot for each request."""
+    return "chosen"
+
+
+def test_the_function_that_names_slots_counts_before_the_requests_meta(
+    origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    site = origin()
+    settings = {**EAGER, "ADAPTIVE_SLOT": "tests.acceptance.test_slots.slot_of_all"}
+    pages = with_meta(urls(site, site.addresses[0], count=2), download_slot="mine")
+    done = crawl(SlotSpider, settings, arguments={"urls": pages})
+    assert [item["slot"] for item in done.items] == ["chosen", "chosen"]
+
+
 class EndsOddly(UrlsSpider):
     """Closes with what it has caught."""
 
