@@ -11,9 +11,11 @@ from urllib.parse import urlsplit
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from scrapy_adaptive.report.building import Builder
 from scrapy_adaptive.report.crawl import Crawl
 from scrapy_adaptive.report.live.feed import Feed, Watcher
 from scrapy_adaptive.report.live.guard import Guard
+from scrapy_adaptive.report.live.metrics import openmetrics
 from scrapy_adaptive.report.live.server import LiveView
 from scrapy_adaptive.report.records import VERSION, CrawlRecord, End, EventRecord, SiteRecord, Start
 from tests.report.journals import SITE, start
@@ -144,6 +146,18 @@ def test_its_metrics_are_openmetrics_with_escaped_names(view: LiveView) -> None:
     assert {sample.labels["site"]: sample.value for sample in by_site} == dict(
         zip(NAMES, (1, 2, 3), strict=True)
     )
+
+
+def test_a_latency_that_is_not_known_yet_is_no_metric() -> None:
+    """Records tell it after ten seconds: until then a slow site would be the quickest."""
+    builder = Builder()
+    builder.add(Start(VERSION, 0.0, "pages"))
+    builder.add(SiteRecord(1.0, "new", fresh=True, sent=2, in_flight=2))
+    builder.add(SiteRecord(1.0, "known", fresh=True, sent=2, latency=0.5))
+    text, _ = openmetrics(builder.crawl())
+    families = {each.name: each for each in text_string_to_metric_families(text.decode())}
+    samples = families["scrapy_adaptive_site_latency_seconds"].samples
+    assert [(each.labels["site"], each.value) for each in samples] == [("known", 0.5)]
 
 
 def test_its_page_may_ask_its_own_server_alone(view: LiveView) -> None:

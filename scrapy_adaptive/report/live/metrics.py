@@ -3,6 +3,7 @@
 Laws
 ----
 * The busiest `MOST_SITES` sites have lines of their own; the sums are those of all.
+* What is not known of a site yet, its latency, has no line: 0 would be a number.
 * prometheus_client writes them; its global registry is left alone.
 """
 
@@ -73,16 +74,18 @@ class Collector:
             for site in sites:
                 counter.add_metric([site.name], getattr(site, name))
             yield counter
-        values: dict[str, tuple[str, Callable[[Site], float]]] = {
+        values: dict[str, tuple[str, Callable[[Site], float | None]]] = {
             "allowed_rate": ("Allowed rate, requests a second.", lambda site: site.rate),
             "limit": ("Limit found, requests a second; 0 for none.", lambda site: site.limit),
-            "latency_seconds": ("Median latency of late.", lambda site: site.latency),
+            "latency_seconds": ("Median latency of late.", lambda site: site.latency or None),
             "paused_seconds": ("Time paused so far.", lambda site: site.paused),
         }
         for name, (words, value_of) in values.items():
             gauge = GaugeMetricFamily(f"scrapy_adaptive_site_{name}", words, labels=["site"])
             for site in sites:
-                gauge.add_metric([site.name], value_of(site))
+                value = value_of(site)
+                if value is not None:
+                    gauge.add_metric([site.name], value)
             yield gauge
         held = GaugeMetricFamily(
             "scrapy_adaptive_site_held_back",
