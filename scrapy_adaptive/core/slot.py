@@ -677,7 +677,10 @@ class Slot:
 
     def _trip(self, permit: Permit, answer: Answer, now: float) -> tuple[float, str]:
         """An epoch begins: seconds of its first silence, and at which rate it began."""
-        rate, failed = self._begin_epoch(now, permit), answer.outcome is Outcome.FAILED
+        failed = answer.outcome is Outcome.FAILED
+        rate = self._begin_epoch(now, permit, again=failed and self._failures.slowed > 0)
+        if failed:
+            self._failures.on_slowed()
         self._failed_epoch = failed
         debt = self.ceiling.debt(now)
         wait = self._backoff.first(rate=self.rate, told=answer.told, debt=debt, failed=failed)
@@ -714,6 +717,10 @@ class Slot:
             self._end_pause(now)
         if failures.is_gone:
             return "the host is gone: nothing waits for it"
+        if failures.are_in_vain():
+            self.suspects.on_pardon()
+            self.ceiling.on_rollback(now)
+            return "as many fail at any pace"
         return "" if failures.are_congestion else "a lone failure is no pain"
 
     def _end_pause(self, now: float) -> None:
@@ -760,8 +767,11 @@ class Slot:
             self.ceiling.on_rollback(now)
             self._excused = True
 
-    def _begin_epoch(self, now: float, permit: Permit) -> float:
+    def _begin_epoch(self, now: float, permit: Permit, *, again: bool = False) -> float:
         """The ceiling hears of it, once: it cuts now, or when a test request has ended the pause.
+
+        Args:
+            again: the host was slowed down for its failures already.
 
         Returns the rate that was refused, 1/s.
         """
@@ -769,7 +779,7 @@ class Slot:
         self._epoch_at = now
         self._excused = False
         self.suspects.on_epoch()
-        self.ceiling.on_congestion(now, permit, rate=refused_rate)
+        self.ceiling.on_congestion(now, permit, rate=refused_rate, again=again)
         self.pace.drain(now)
         return refused_rate
 

@@ -374,6 +374,53 @@ class TestFailures:
         assert events == {Event.LONE_FAILURE}
         assert virtual.hold() is None
 
+    def test_where_every_other_page_fails_the_pace_is_taken_back_after_three_pauses(self) -> None:
+        """Slowness has not helped: the failures are the pages'."""
+        virtual = Virtual(Limits(target_concurrency=math.inf))
+        virtual.fetch(20)
+        delay, events = virtual.slot().delay, []
+        for _ in range(100):
+            virtual.wait_out()
+            events.append(virtual.fail(virtual.send()).event)
+            virtual.fetch()
+        assert events.count(Event.TRIPPED) == 3
+        assert virtual.slot().delay <= delay
+
+    def test_from_then_on_ten_failures_in_a_row_are_pain(self) -> None:
+        virtual = Virtual(Limits(target_concurrency=math.inf))
+        virtual.fetch(20)
+        for _ in range(50):
+            virtual.wait_out()
+            virtual.fail(virtual.send())
+            virtual.fetch()
+        events = []
+        for _ in range(10):
+            virtual.wait_out()
+            events.append(virtual.fail(virtual.send()).event)
+        assert events == [*[Event.LONE_FAILURE] * 9, Event.TRIPPED]
+
+    def test_ten_pages_served_in_a_row_forget_that(self) -> None:
+        virtual = Virtual(UNPACED)
+        virtual.fetch(20)
+        for _ in range(50):
+            virtual.wait_out()
+            virtual.fail(virtual.send())
+            virtual.fetch()
+        virtual.fetch(9)
+        events = [virtual.fail(virtual.send()).event for _ in range(3)]
+        assert events == [Event.LONE_FAILURE, Event.LONE_FAILURE, Event.TRIPPED]
+
+    def test_a_host_that_fails_above_a_rate_is_kept_slow(self) -> None:
+        """More than four requests a second bring it down."""
+        virtual = Virtual(Limits(target_concurrency=math.inf))
+        failed = []
+        for _ in range(400):
+            virtual.wait_out()
+            permit = virtual.send()
+            failed.append(virtual.slot().delay < 0.25)
+            (virtual.fail if failed[-1] else virtual.accept)(permit)
+        assert sum(failed[100:]) < 30
+
     def test_a_host_that_never_answered_is_dead_and_not_throttling(self) -> None:
         virtual = Virtual(UNPACED)
         events = {virtual.fail(virtual.send()).event for _ in range(20)}

@@ -7,6 +7,8 @@ Laws
 * A host that fails `TESTS` tests in a row is gone: no pause waits for it any more. If it does not
   even answer, it is dead.
 * Whatever it serves ends that.
+* If a host fails as much after it was slowed down again and again, its failures are its pages'. What
+  slowed it down is taken back, and only failures without an end are congestion.
 """
 
 from __future__ import annotations
@@ -26,6 +28,10 @@ failed. A server that is started anew is often back by then; a dead one holds no
 longer."""
 
 
+SLOWED = 3
+"""Times that a host is slowed down for its failures, with no `HISTORY` of answers without one
+between: at an eighth of the rate a host in trouble fails less."""
+
 _ALL = 2**HISTORY - 1
 _IN_A_ROW = 2**FAILURES_IN_A_ROW - 1
 
@@ -37,13 +43,14 @@ class Failures:
         is_serving: whether it ever served a request.
     """
 
-    __slots__ = ("_failed_tests", "_is_silent", "_recent", "is_gone", "is_serving")
+    __slots__ = ("_failed_tests", "_is_silent", "_recent", "is_gone", "is_serving", "slowed")
 
     is_serving: bool
     is_gone: bool
     _recent: int
     _is_silent: bool
     _failed_tests: int
+    slowed: int
 
     def __init__(self, *, is_serving: bool = False) -> None:
         self.is_serving = is_serving
@@ -54,6 +61,9 @@ class Failures:
         self._is_silent = False
         """Whether nothing came back for the last request."""
         self._failed_tests = 0
+        self.slowed = 0
+        """Times that it was slowed down for its failures; one more than `SLOWED` where that was in
+        vain."""
 
     @property
     def is_dead(self) -> bool:
@@ -63,12 +73,31 @@ class Failures:
     @property
     def are_congestion(self) -> bool:
         """Whether so many failed that a host that was serving is in trouble."""
+        return self.is_serving and (
+            self._recent == _ALL or (self._are_many and self.slowed < SLOWED)
+        )
+
+    @property
+    def _are_many(self) -> bool:
         in_a_row = self._recent & _IN_A_ROW == _IN_A_ROW
-        return self.is_serving and (in_a_row or self._recent.bit_count() >= FAILURES)
+        return in_a_row or self._recent.bit_count() >= FAILURES
+
+    def on_slowed(self) -> None:
+        """They were taken for congestion."""
+        self.slowed = min(self.slowed + 1, SLOWED)
+
+    def are_in_vain(self) -> bool:
+        """Whether it was slowed down in vain; it says so once."""
+        if self.slowed != SLOWED or not self._are_many:
+            return False
+        self.slowed += 1
+        return True
 
     def on_accepted(self) -> None:
         """The site served a request."""
         self._recent = self._recent << 1 & _ALL
+        if not self._recent:
+            self.slowed = 0
         self.is_serving = True
         self.on_answered()
 

@@ -89,9 +89,12 @@ class Aimd(Ceiling):
         if binding:
             self._rate += self._step
 
-    def on_congestion(self, now: float, permit: Permit, *, rate: float) -> None:
+    def on_congestion(
+        self, now: float, permit: Permit, *, rate: float, again: bool = False
+    ) -> None:
         """Cut the rate once."""
-        self._before = (self.rate, self._step)
+        if not again:
+            self._before = (self.rate, self._step)
         seconds = self._history.seconds(now, 1.0 / rate)
         accepted_rate = max(1, self._history.served) / seconds if seconds > 0.0 else 1.0
         self._rate = max(SLOWEST, self._backoff_ratio * min(rate, accepted_rate))

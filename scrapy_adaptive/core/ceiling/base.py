@@ -79,8 +79,11 @@ class Ceiling(Protocol):
     ) -> None:
         """A request was accepted; `binding`: this ceiling set the pace."""
 
-    def on_congestion(self, now: float, permit: Permit, *, rate: float) -> None:
-        """A congestion epoch begins; `rate` (1/s) is the pace that was refused."""
+    def on_congestion(
+        self, now: float, permit: Permit, *, rate: float, again: bool = False
+    ) -> None:
+        """A congestion epoch begins; `rate` (1/s) is the pace that was refused. `again`: a rollback
+        would take back the one before as well, as the host fails on."""
 
     def on_refused(self, *, may_be_chance: bool = False) -> None:
         """A refusal of the present epoch, its first one too; or one of a test request that came as

@@ -173,11 +173,14 @@ class Hold(Ceiling):
             if bracket.passed >= self._needed:
                 self._go_up(now)
 
-    def on_congestion(self, now: float, permit: Permit, *, rate: float) -> None:
+    def on_congestion(
+        self, now: float, permit: Permit, *, rate: float, again: bool = False
+    ) -> None:
         """A congestion epoch begins; what it means is thought over when it ends."""
         state, bracket = self.state, self.state.bracket
         self._own_cap()
-        self._before = deepcopy(state)
+        if not again:
+            self._before = deepcopy(state)
         seconds = now - bracket.stage_at
         if bracket.lo and not bracket.passed and seconds > MINUTE:
             # The rate did not bind: what was served all the same has passed, and is not owed.

@@ -171,7 +171,7 @@ class TestTrials:
         """
         found, told = trial(5, 125, faster=2.5), False
         while not told:
-            told = any([found.on_served(0.4) for _ in range(6)])
+            told = [found.on_served(0.4) for _ in range(6)].count(True) > 0
             refused(found, served=6, wait=1.75)
         assert found.found >= 23
         assert found.is_excess
