@@ -7,8 +7,8 @@ Laws
 * A host that fails `TESTS` tests in a row is gone: no pause waits for it any more. If it does not
   even answer, it is dead.
 * Whatever it serves ends that.
-* If a host fails as much after it was slowed down again and again, its failures are its pages'. What
-  slowed it down is taken back, and only failures without an end are congestion.
+* If a host fails as much after it was slowed down again and again, its failures are its pages'.
+  What slowed it down is taken back, and only failures without an end are congestion.
 """
 
 from __future__ import annotations
