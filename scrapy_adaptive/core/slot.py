@@ -196,6 +196,11 @@ class Slot:
         return self.pace.rate
 
     @property
+    def _paced_rate(self) -> float:
+        """The same, or what rules let pass, 1/s."""
+        return min(self.rate, self.expected_rate * HEADROOM or NEVER)
+
+    @property
     def is_at_ease(self) -> bool:
         """Whether no refusal is being dealt with."""
         return self.phase is Phase.CLOSED and self._recheck_at is None and self._recheck is None
@@ -669,6 +674,8 @@ class Slot:
         else:
             wait, cut = self._trip(permit, answer, now)
             event, why = Event.TRIPPED, f"{what} at {cut}"
+        if answer.outcome is not Outcome.FAILED:
+            self._failures.on_refused()
         self.suspects.on_refused(answer.page)
         may_be_chance = event is Event.PROBE_REFUSED and not self._backoff.tries
         self.ceiling.on_refused(may_be_chance=may_be_chance)
@@ -678,9 +685,9 @@ class Slot:
     def _trip(self, permit: Permit, answer: Answer, now: float) -> tuple[float, str]:
         """An epoch begins: seconds of its first silence, and at which rate it began."""
         failed = answer.outcome is Outcome.FAILED
-        rate = self._begin_epoch(now, permit, again=failed and self._failures.slowed > 0)
+        rate = self._begin_epoch(now, permit, again=failed and self._failures.go_on)
         if failed:
-            self._failures.on_slowed()
+            self._failures.on_slowed(rate)
         self._failed_epoch = failed
         debt = self.ceiling.debt(now)
         wait = self._backoff.first(rate=self.rate, told=answer.told, debt=debt, failed=failed)
@@ -717,11 +724,11 @@ class Slot:
             self._end_pause(now)
         if failures.is_gone:
             return "the host is gone: nothing waits for it"
-        if failures.are_in_vain():
+        if failures.are_in_vain(self._paced_rate):
             self.suspects.on_pardon()
             self.ceiling.on_rollback(now)
             return "as many fail at any pace"
-        return "" if failures.are_congestion else "a lone failure is no pain"
+        return "" if failures.are_congestion(self._paced_rate) else "a lone failure is no pain"
 
     def _end_pause(self, now: float) -> None:
         """Nothing is gained by waiting: go on, as before the pause if no refusal made it."""
@@ -775,7 +782,7 @@ class Slot:
 
         Returns the rate that was refused, 1/s.
         """
-        refused_rate = min(self.rate, self.expected_rate * HEADROOM or NEVER)
+        refused_rate = self._paced_rate
         self._epoch_at = now
         self._excused = False
         self.suspects.on_epoch()

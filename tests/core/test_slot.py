@@ -421,6 +421,48 @@ class TestFailures:
             (virtual.fail if failed[-1] else virtual.accept)(permit)
         assert sum(failed[100:]) < 30
 
+    @pytest.mark.parametrize(("rate", "left", "burst"), [(50, 4, 5), (50, 2, 10), (20, 2, 10)])
+    def test_a_host_of_which_little_is_left_is_not_asked_as_fast_as_before(
+        self, rate: int, left: int, burst: int
+    ) -> None:
+        """The law goes above what is left to look for it, and some pages fail each time."""
+        limits = Limits(target_concurrency=math.inf, start_delay=1.0 / rate)
+        virtual = Virtual(limits, ceiling="hold")
+        virtual.fetch(100)
+        began_at, asked, tokens = virtual.now, 0, float(burst)
+        while virtual.now < began_at + 100.0:
+            before = virtual.now
+            virtual.wait_out()
+            tokens = min(burst, tokens + left * (virtual.now - before))
+            asked += 1
+            (virtual.fail if tokens < 1.0 else virtual.accept)(virtual.send())
+            tokens -= tokens >= 1.0
+        assert asked <= 2 * left * 100
+
+    @pytest.mark.parametrize("ceiling", ["aimd", "hold"])
+    def test_what_a_refusal_has_taught_is_not_taken_back_with_that(self, ceiling: str) -> None:
+        """It came after the first of the pauses that the failures made."""
+        virtual = Virtual(Limits(target_concurrency=math.inf, start_delay=0.05), ceiling=ceiling)
+        virtual.fetch(20)
+
+        def fail_until(why: str) -> None:
+            for _ in range(100):
+                virtual.wait_out()
+                decision = virtual.fail(virtual.send())
+                virtual.fetch()
+                if why in (decision.event.value, decision.why):
+                    return
+            raise AssertionError
+
+        fail_until("tripped")
+        for _ in range(3):
+            virtual.wait_out()
+            assert virtual.refuse(virtual.send()).event is Event.TRIPPED
+            virtual.fetch()
+        taught = virtual.slot().rate
+        fail_until("as many fail at any pace")
+        assert virtual.slot().rate == pytest.approx(taught, rel=0.05)
+
     def test_a_host_that_never_answered_is_dead_and_not_throttling(self) -> None:
         virtual = Virtual(UNPACED)
         events = {virtual.fail(virtual.send()).event for _ in range(20)}

@@ -7,11 +7,17 @@ Laws
 * A host that fails `TESTS` tests in a row is gone: no pause waits for it any more. If it does not
   even answer, it is dead.
 * Whatever it serves ends that.
-* If a host fails as much after it was slowed down again and again, its failures are its pages'.
-  What slowed it down is taken back, and only failures without an end are congestion.
+* If a host fails as much after it was slowed down again and again, to an eighth of its rate, its
+  failures are its pages'. What slowed it down is taken back, and only failures without an end are
+  congestion. What a refusal has taught meanwhile is not taken back.
 """
 
 from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from scrapy_adaptive.core.state.fields import Amount, Range
 
 FAILURES = 5
 """Failures among the last `HISTORY` answers that are congestion."""
@@ -43,7 +49,16 @@ class Failures:
         is_serving: whether it ever served a request.
     """
 
-    __slots__ = ("_failed_tests", "_is_silent", "_recent", "is_gone", "is_serving", "slowed")
+    __slots__ = (
+        "_failed_tests",
+        "_is_silent",
+        "_old",
+        "_rate",
+        "_recent",
+        "is_gone",
+        "is_serving",
+        "slowed",
+    )
 
     is_serving: bool
     is_gone: bool
@@ -51,6 +66,8 @@ class Failures:
     _is_silent: bool
     _failed_tests: int
     slowed: int
+    _rate: Amount
+    _old: Annotated[int, Range(0, HISTORY)]
 
     def __init__(self, *, is_serving: bool = False) -> None:
         self.is_serving = is_serving
@@ -64,38 +81,62 @@ class Failures:
         self.slowed = 0
         """Times that it was slowed down for its failures; one more than `SLOWED` where that was in
         vain."""
+        self._rate = 0.0
+        """The first rate at which it was, 1/s; infinite while that had no bound."""
+        self._old = 0
+        """Those of the latest answers that came before it was so slow: they say nothing of whether
+        that has helped."""
 
     @property
     def is_dead(self) -> bool:
         """Whether it does not answer and cannot be hurt: no pace but the user's own is needed."""
         return self._is_silent and (self.is_gone or not self.is_serving)
 
-    @property
-    def are_congestion(self) -> bool:
-        """Whether so many failed that a host that was serving is in trouble."""
+    def are_congestion(self, rate: float) -> bool:
+        """Whether so many failed, by now at this rate, that a host that was serving is in
+        trouble."""
         return self.is_serving and (
-            self._recent == _ALL or (self._are_many and self.slowed < SLOWED)
+            self._recent == _ALL or (self.slowed <= SLOWED and self._are_many(rate))
         )
 
+    def _are_many(self, rate: float) -> bool:
+        recent = self._recent
+        if self._is_slow(rate):
+            recent &= 2 ** (HISTORY - self._old) - 1
+        return recent & _IN_A_ROW == _IN_A_ROW or recent.bit_count() >= FAILURES
+
+    def _is_slow(self, rate: float) -> bool:
+        """Whether this is so slow that failures would be fewer, were they the host's."""
+        return self.slowed == SLOWED and rate <= self._rate / 2**SLOWED
+
     @property
-    def _are_many(self) -> bool:
-        in_a_row = self._recent & _IN_A_ROW == _IN_A_ROW
-        return in_a_row or self._recent.bit_count() >= FAILURES
+    def go_on(self) -> bool:
+        """Whether it was slowed down for them already, and that is not taken back."""
+        return 0 < self.slowed <= SLOWED
 
-    def on_slowed(self) -> None:
-        """They were taken for congestion."""
+    def on_slowed(self, rate: float) -> None:
+        """They were taken for congestion, at this rate."""
+        if not self.go_on or self._rate == math.inf:
+            self._rate = rate
         self.slowed = min(self.slowed + 1, SLOWED)
+        if rate > self._rate / 2**SLOWED:
+            self._old = HISTORY
 
-    def are_in_vain(self) -> bool:
-        """Whether it was slowed down in vain; it says so once."""
-        if self.slowed != SLOWED or not self._are_many:
+    def are_in_vain(self, rate: float) -> bool:
+        """Whether it was slowed down in vain, to this rate; it says so once."""
+        if not (self._is_slow(rate) and self._are_many(rate)):
             return False
         self.slowed += 1
         return True
 
+    def on_refused(self) -> None:
+        """The site asked for less: what had slowed it down before is right."""
+        if self.go_on:
+            self.slowed = 0
+
     def on_accepted(self) -> None:
         """The site served a request."""
-        self._recent = self._recent << 1 & _ALL
+        self._remember(failed=False)
         if not self._recent:
             self.slowed = 0
         self.is_serving = True
@@ -115,7 +156,11 @@ class Failures:
         """
         self._is_silent = silent
         if counts:
-            self._recent = (self._recent << 1 | 1) & _ALL
+            self._remember(failed=True)
+
+    def _remember(self, *, failed: bool) -> None:
+        self._recent = (self._recent << 1 | failed) & _ALL
+        self._old = max(0, self._old - 1)
 
     def on_test_failed(self) -> bool:
         """A test request of a pause failed; returns whether the host is gone."""
