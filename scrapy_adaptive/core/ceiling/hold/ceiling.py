@@ -179,7 +179,7 @@ class Hold(Ceiling):
         """A congestion epoch begins; what it means is thought over when it ends."""
         state, bracket = self.state, self.state.bracket
         self._own_cap()
-        if not again:
+        if not again or self._before is None:  # it is left out of a state that would be too large
             self._before = deepcopy(state)
         seconds = now - bracket.stage_at
         if bracket.lo and not bracket.passed and seconds > MINUTE:

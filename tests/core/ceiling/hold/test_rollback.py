@@ -32,6 +32,20 @@ def test_a_stage_goes_on_where_it_was() -> None:
     assert played.rate == pytest.approx(10.10025)
 
 
+def test_where_it_is_not_known_what_was_before_the_first_epoch_the_next_is_taken_back() -> None:
+    """As of a slot that was put aside: the whole of it may have been too large to keep."""
+    played = held()
+    played.serve(40)
+    permit = played.send()
+    played.hold.on_congestion(played.now, permit, rate=played.rate, again=True)
+    for _ in range(3):
+        played.hold.on_refused()
+    played.recover(0.6, 12.0)
+    assert played.rate < 9.9
+    played.hold.on_rollback(played.now)
+    assert played.rate == 10.0
+
+
 def test_a_doubt_at_the_start_is_taken_back_too() -> None:
     """The next lone refusal is the first one."""
     played = Played(1.0)
