@@ -144,14 +144,19 @@ class Engine:
         Scrapy takes whatever can be a key, as the number of a proxy: here a name is made of it.
         """
         downloader = self._downloader or self._find_downloader()
-        if downloader is None:
-            return None
-        if not request.url.startswith("http") and not _has_handler(downloader, request):
+        if downloader is None or not self.may_download(request):
             return None
         key: object = downloader.get_slot_key(request)
         if not key and SLOT_META_KEY not in request.meta:
             return None
         return key if isinstance(key, str) else str(key)
+
+    def may_download(self, request: Request) -> bool:
+        """Whether Scrapy can download it, as far as is known."""
+        if request.url.startswith("http"):
+            return True
+        downloader = self._downloader or self._find_downloader()
+        return downloader is None or _has_handler(downloader, request)
 
     def own_key(self, request: Request) -> str | None:
         """The slot of a request on its way in; a key that Scrapy itself wrote does not outlive

@@ -69,8 +69,9 @@ class SlotNames:
         return self._engine.claim_key(request, self._chosen(request))
 
     def _chosen(self, request: Request) -> str | None:
-        """What ADAPTIVE_SLOT says; a number of an account or a proxy is a name too."""
-        if self._rule is None:
+        """What ADAPTIVE_SLOT says; a number of an account or a proxy is a name too. It is not asked
+        where there is no site, as of a link that Scrapy cannot download."""
+        if self._rule is None or not self._engine.may_download(request):
             return None
         try:
             chosen = self._rule(request)

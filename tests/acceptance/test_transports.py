@@ -96,10 +96,20 @@ def test_requests_without_a_host_cost_nothing(
     assert done.stats["adaptive/slots"] == done.stats["adaptive/permits/granted"] == 0
 
 
-def test_links_that_scrapy_cannot_download_fail_at_once(crawl: Crawler) -> None:
-    """Each page has one to share it: together they are no site that is to be asked slowly."""
+def one_slot(request: Request) -> str:
+    """Of a function that names one for all."""
+    return "one"
+
+
+@pytest.mark.parametrize("settings", [{}, {"ADAPTIVE_SLOT": one_slot}])
+def test_links_that_scrapy_cannot_download_fail_at_once(
+    settings: dict[str, Any], crawl: Crawler
+) -> None:
+    """Each page has one to share it: together they are no site that is to be asked slowly, nor part
+    of one."""
     urls = [f"whatsapp://send?text=page%20{n}" for n in range(20)]
-    done = crawl(UrlsSpider, {"ADAPTIVE_START_DELAY": 30}, arguments={"urls": urls}, timeout=20)
+    settings = {"ADAPTIVE_START_DELAY": 30, **settings}
+    done = crawl(UrlsSpider, settings, arguments={"urls": urls}, timeout=20)
     assert sorted(done.lost) == sorted(urls)
     assert done.stats["adaptive/slots"] == done.stats["adaptive/permits/granted"] == 0
 
