@@ -541,6 +541,7 @@ class Slot:
     def take_up(self, taught: Taught) -> None:
         """Go on with what refusals had taught; a pause that is under way taught none of it."""
         self.ceiling, self._backoff = taught
+        self._failures.on_taught()
         self.pace.take_up(self.ceiling)
         if self.phase is not Phase.CLOSED:
             self._excused, self._failed_epoch = True, False
@@ -675,7 +676,7 @@ class Slot:
             wait, cut = self._trip(permit, answer, now)
             event, why = Event.TRIPPED, f"{what} at {cut}"
         if answer.outcome is not Outcome.FAILED:
-            self._failures.on_refused()
+            self._failures.on_taught()
         self.suspects.on_refused(answer.page)
         may_be_chance = event is Event.PROBE_REFUSED and not self._backoff.tries
         self.ceiling.on_refused(may_be_chance=may_be_chance)

@@ -9,6 +9,7 @@ import math
 import pytest
 
 from scrapy_adaptive.core.breaker.breaker import Phase
+from scrapy_adaptive.core.ceiling.hold import ceiling as holding
 from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.types import Answer, Decision, Event, Hold, Outcome, Reason, Wanted
@@ -343,6 +344,17 @@ class TestDoubts:
             assert virtual.hold() is None
 
 
+def fail_until(virtual: Virtual, why: str) -> None:
+    """Every other page fails, until that is what comes of it."""
+    for _ in range(100):
+        virtual.wait_out()
+        decision = virtual.fail(virtual.send())
+        virtual.fetch()
+        if why in (decision.event.value, decision.why):
+            return
+    raise AssertionError(why)
+
+
 class TestFailures:
     """Other 5xx and lost connections: pain only when they are not alone."""
 
@@ -445,23 +457,30 @@ class TestFailures:
         virtual = Virtual(Limits(target_concurrency=math.inf, start_delay=0.05), ceiling=ceiling)
         virtual.fetch(20)
 
-        def fail_until(why: str) -> None:
-            for _ in range(100):
-                virtual.wait_out()
-                decision = virtual.fail(virtual.send())
-                virtual.fetch()
-                if why in (decision.event.value, decision.why):
-                    return
-            raise AssertionError
-
-        fail_until("tripped")
+        fail_until(virtual, "tripped")
         for _ in range(3):
             virtual.wait_out()
             assert virtual.refuse(virtual.send()).event is Event.TRIPPED
             virtual.fetch()
         taught = virtual.slot().rate
-        fail_until("as many fail at any pace")
+        fail_until(virtual, "as many fail at any pace")
         assert virtual.slot().rate == pytest.approx(taught, rel=0.05)
+
+    def test_nor_is_what_refusals_had_taught_before_another_ceiling_was_tried(self) -> None:
+        """Failures slowed that one down, and then this one."""
+        limits = Limits(target_concurrency=math.inf, start_delay=0.05)
+        virtual = Virtual(limits, ceiling="hold")
+        virtual.fetch(20)
+        for _ in range(3):
+            virtual.wait_out()
+            virtual.refuse(virtual.send())
+            virtual.fetch()
+        rate = virtual.slot().rate
+        taught = virtual.slot().begin_anew(holding.Hold(limits.start_rate), virtual.now)
+        fail_until(virtual, "tripped")
+        virtual.slot().take_up(taught)
+        fail_until(virtual, "as many fail at any pace")
+        assert virtual.slot().rate == pytest.approx(rate, rel=0.05)
 
     def test_a_host_that_never_answered_is_dead_and_not_throttling(self) -> None:
         virtual = Virtual(UNPACED)

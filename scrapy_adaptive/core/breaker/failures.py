@@ -129,8 +129,8 @@ class Failures:
         self.slowed += 1
         return True
 
-    def on_refused(self) -> None:
-        """The site asked for less: what had slowed it down before is right."""
+    def on_taught(self) -> None:
+        """Refusals have taught something: it is not taken back with what failures have."""
         if self.go_on:
             self.slowed = 0
 
