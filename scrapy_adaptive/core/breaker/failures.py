@@ -101,8 +101,10 @@ class Failures:
 
     def _are_many(self, rate: float) -> bool:
         recent = self._recent
-        if self._is_slow(rate):
-            recent &= 2 ** (HISTORY - self._old) - 1
+        if self._is_slow(rate):  # some of them must be of late
+            lately = recent & 2 ** (HISTORY - self._old) - 1
+            if lately.bit_count() < FAILURES_IN_A_ROW:
+                return False
         return recent & _IN_A_ROW == _IN_A_ROW or recent.bit_count() >= FAILURES
 
     def _is_slow(self, rate: float) -> bool:
