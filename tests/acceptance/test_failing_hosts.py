@@ -77,18 +77,18 @@ def test_a_host_that_dies_in_the_middle_of_a_crawl(
 def test_a_site_of_which_half_of_the_pages_fail(
     origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
-    """Three pauses show that slowness does not help; then all goes on as before."""
+    """Some pauses show that slowness does not help, in about 20 s; then all goes on as before."""
 
     def handler(visit: Visit) -> Answer:
         return Answer(500 if int(visit.path[1:]) % 2 else 200)
 
     site = origin(handler, addresses=GOOD[:1])
-    options: dict[str, Any] = {"arguments": {"urls": in_turn(site, GOOD[:1], 80)}}
+    options: dict[str, Any] = {"arguments": {"urls": in_turn(site, GOOD[:1], 60)}}
     stock = crawl(UrlsSpider, {}, adaptive=False, **options)
-    ours = crawl(UrlsSpider, AUTO, timeout=90, **options)
-    assert len(ours.urls) == len(stock.urls) == 40
+    ours = crawl(UrlsSpider, AUTO, timeout=120, **options)
+    assert len(ours.urls) == len(stock.urls) == 30
     assert ours.stats["retry/count"] == stock.stats["retry/count"]
-    assert ours.seconds <= stock.seconds + 30.0
+    assert ours.seconds <= stock.seconds + 60.0
 
 
 def test_hosts_that_die_in_the_same_instant_are_asked_as_often_as_by_stock_scrapy(
