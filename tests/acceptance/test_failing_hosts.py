@@ -86,6 +86,7 @@ def test_a_site_of_which_half_of_the_pages_fail(
     options: dict[str, Any] = {"arguments": {"urls": in_turn(site, GOOD[:1], 60)}}
     stock = crawl(UrlsSpider, {}, adaptive=False, **options)
     ours = crawl(UrlsSpider, AUTO, timeout=120, **options)
+    print(f"{ours.seconds:.1f} s, stock {stock.seconds:.1f} s")
     assert len(ours.urls) == len(stock.urls) == 30
     assert ours.stats["retry/count"] == stock.stats["retry/count"]
     assert ours.seconds <= stock.seconds + 60.0
