@@ -173,6 +173,13 @@ def test_a_dead_page_is_given_up_and_the_others_go_on() -> None:
         assert readings.whole.refused_count <= 4 * (pages // 200) + 0.004 * pages
 
 
+def test_a_site_half_of_whose_pages_are_dead_is_not_waited_for_ever_longer() -> None:
+    """Each page that is served comes with a dead one, which has a first silence, a recheck after
+    two more, and three visits: 3.3 s at most. Rechecks that wait longer each time left 32 pages."""
+    readings = crawl("free:0.05,dead=2", 300.0, 1, "hold", "constant", False)
+    assert readings.whole.accepted_count >= 90
+
+
 def test_a_limit_that_rises_fourfold_is_followed() -> None:
     """On average over when it does: just before a step up, or just after."""
     instants = range(200, 456, 32)

@@ -100,14 +100,16 @@ class Hold(Ceiling):
         """Seconds of silence that repay what was served beyond the held pace.
 
         For a window of time, just what is left of it. Before a rate was held, two gaps of the rate
-        that was served.
+        that was served, but no more than of the one in use, or `SHORTEST`: where page after page is
+        refused for itself, pauses are most of that time, and longer ones would be more of it.
         """
         state, congestion = self.state, self._congestion
         if state.noise.ratio or state.trial is not None:
             return 0.0
         served, held = state.history.served, state.bracket.lo
         if not held:
-            return AT_START * congestion.busy / served if served > 1 else 0.0
+            most = max(SHORTEST, AT_START / self.rate)
+            return min(most, AT_START * congestion.busy / served) if served > 1 else 0.0
         return max(0.0, served / held - congestion.busy - (now - congestion.at))
 
     @property

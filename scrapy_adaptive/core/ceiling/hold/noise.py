@@ -53,7 +53,7 @@ class Noise:
     hits: Count = 0.0
     pages: Annotated[float, Range(1.0, 1e12)] = 1.0
     most: Share = 0.0
-    """Most that it is ever taken for, as a share: two standard errors more than was found."""
+    """Most that it is ever taken for, as a share: one standard error more than was found."""
     refused: int = 0
     """Refusals at the present rate."""
 
@@ -66,7 +66,7 @@ class Noise:
     def found(cls, hits: int, pages: int) -> Noise:
         """A trial has shown that so many of so many requests were refused by chance."""
         counted = max(float(pages), hits / MOST)
-        return cls(float(hits), counted, min(MOST, (hits + 2.0 * math.sqrt(hits)) / counted))
+        return cls(float(hits), counted, min(MOST, (hits + math.sqrt(hits)) / counted))
 
     def on_refused(self, refusals: int, served: int) -> bool:
         """So many were refused at once; returns whether noise explains it, with all that were at

@@ -28,6 +28,18 @@ class TestDebt:
         played.refuse()
         assert played.hold.debt(played.now) == pytest.approx(2.0 * played.now / 50, abs=1e-4)
 
+    @pytest.mark.parametrize(("rate", "most"), [(4.0, 0.75), (2.0, 1.0)])
+    def test_two_gaps_of_the_rate_in_use_at_most_before_a_rate_was_held(
+        self, rate: float, most: float
+    ) -> None:
+        """One page a second was served, as page after page was refused for itself: two seconds."""
+        played = Played(rate)
+        for _ in range(4):
+            played.now += 1.0
+            played.serve(1, binding=False)
+        played.refuse()
+        assert played.hold.debt(played.now) == most
+
     def test_nothing_is_owed_before_a_second_page_was_served(self) -> None:
         played = Played(1.0)
         played.serve(1)

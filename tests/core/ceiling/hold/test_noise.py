@@ -72,7 +72,7 @@ class TestClusters:
         assert known.on_refused(1, served=count) is (count == 100)
 
     def test_a_rate_that_passed_tells_how_often_noise_refuses(self) -> None:
-        """4 of 800 before, 1 of 200 now; never more than 4 + 2 √4 of 800."""
+        """4 of 800 before, 1 of 200 now; never more than 4 + √4 of 800."""
         known = noise()
         known.on_refused(1, served=200)
         known.on_held(served=200)
@@ -80,7 +80,7 @@ class TestClusters:
         for _ in range(20):
             known.refused = 13
             known.on_held(served=1000)
-        assert known.ratio == pytest.approx(8 / 800)
+        assert known.ratio == pytest.approx(6 / 800)
 
 
 class TestTrials:
