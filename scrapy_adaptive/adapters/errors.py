@@ -42,6 +42,20 @@ class SettingsError(ValueError):
         self.is_told = False
 
 
+class KindsSeen:
+    """Kinds of errors of a function that the user gave: the log shows one of each."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def is_new(self, error: Exception) -> bool:
+        """Whether this is the first of its kind."""
+        kind = type(error).__qualname__
+        is_new = kind not in self._seen
+        self._seen.add(kind)
+        return is_new
+
+
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """A bad setting is told in one line of our log, and raised."""

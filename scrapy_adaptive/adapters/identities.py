@@ -5,11 +5,13 @@ Laws
 * An identity is what ADAPTIVE_IDENTITY says; `agent` and `proxy` are always known.
 * What may be a secret (a header, a query parameter, what a proxy's address says of its user) is
   known by its hash from here on: it is neither shown nor stored.
-* A request that lacks an identity comes under no rule that names it.
+* A request that lacks an identity comes under no rule that names it. So does one on which the
+  callable of ADAPTIVE_IDENTITY raises: an error in it loses no request.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Container, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
@@ -19,8 +21,12 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_adaptive.rules.reading import hashed, is_hash
 
+from .errors import KindsSeen
+
 if TYPE_CHECKING:
     from scrapy import Request
+
+logger = logging.getLogger(__name__)
 
 Identify = Callable[["Request", Container[str]], Mapping[str, str]]
 """Tells whom a request is sent as, of the identities that are wanted at least."""
@@ -61,6 +67,7 @@ class Identities:
         own_agent: str = "",
     ) -> None:
         self._own_agent = own_agent
+        self._errors = KindsSeen()
         self._call = given if callable(given) else None
         specs = ALWAYS if callable(given) else {**ALWAYS, **given}
         self._agents = agents
@@ -78,9 +85,26 @@ class Identities:
             if wanted is None or source in wanted
         }
         if self._call is not None and (wanted is None or wanted):
-            told = self._call(request) or {}
-            found |= {str(source): str(value) for source, value in told.items() if value}
+            found |= self._asked(self._call, request)
         return {source: value for source, value in found.items() if value}
+
+    def _asked(self, call: Callable[[Any], Any], request: Request) -> dict[str, str]:
+        """What the callable says; nothing where it raises."""
+        try:
+            told = call(request) or {}
+            if not isinstance(told, Mapping):
+                raise TypeError(f"returned {told!r}, allowed is a dict of names to values")
+            return {str(source): str(value) for source, value in told.items() if value}
+        except Exception as error:
+            if self._errors.is_new(error):
+                logger.error(
+                    "ADAPTIVE_IDENTITY raised %s on %s; it has no identity of the callable's "
+                    "(further errors of this kind are not logged)",
+                    type(error).__qualname__,
+                    request,
+                    exc_info=True,
+                )
+            return {}
 
     def known_as(self, source: str, value: str) -> str:
         """What a value of this identity is known by: the hash of what may be a secret, the class of

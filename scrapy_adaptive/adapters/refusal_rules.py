@@ -18,6 +18,8 @@ from scrapy.http.headers import Headers
 from scrapy_adaptive.core.headers.parse import HEADER_NAMES, NO_HINTS, Hints, parse_hints
 from scrapy_adaptive.core.types import Outcome
 
+from .errors import KindsSeen
+
 if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.statscollectors import StatsCollector
@@ -59,7 +61,7 @@ class RefusalRules:
         self._refusal_codes = refusal_codes
         self._classifier = classifier
         self._stats = stats
-        self._errors_seen: set[str] = set()
+        self._errors = KindsSeen()
 
     @property
     def has_classifier(self) -> bool:
@@ -98,13 +100,11 @@ class RefusalRules:
 
     def _on_classifier_error(self, error: Exception, response: Response) -> None:
         self._stats.inc_value("adaptive/classifier_errors")
-        kind = type(error).__qualname__
-        if kind not in self._errors_seen:
-            self._errors_seen.add(kind)
+        if self._errors.is_new(error):
             logger.error(
                 "ADAPTIVE_CLASSIFIER raised %s on %s; the status decides (further errors of "
                 "this kind are only counted, in adaptive/classifier_errors)",
-                kind,
+                type(error).__qualname__,
                 response,
                 exc_info=True,
             )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.utils.httpobj import urlparse_cached
 
+from .errors import KindsSeen
 from .scrapy_internals import SLOT_META_KEY, kind_of
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class SlotNames:
         self._identify = identify
         self._engine = engine
         self._rule = rule
-        self._errors_seen: set[str] = set()
+        self._errors = KindsSeen()
 
     def of_queued(self, request: Request) -> str | None:
         """The slot of a request on its way in, classes of pages aside; None without a host."""
@@ -81,13 +82,11 @@ class SlotNames:
         return None if chosen is None else str(chosen)
 
     def _on_error(self, error: Exception, request: Request) -> None:
-        kind = type(error).__qualname__
-        if kind not in self._errors_seen:
-            self._errors_seen.add(kind)
+        if self._errors.is_new(error):
             logger.error(
                 "ADAPTIVE_SLOT raised %s on %s; it has named no slot (further errors of this kind "
                 "are not logged)",
-                kind,
+                type(error).__qualname__,
                 request,
                 exc_info=True,
             )

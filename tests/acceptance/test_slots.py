@@ -218,6 +218,27 @@ def test_an_error_in_the_function_that_names_slots_loses_no_page(
     assert done.log.count("ADAPTIVE_SLOT raised KeyError") == 1
 
 
+def team_of_most(request: Request) -> dict[str, str]:
+    """Of a function that expects of each request what not all of them have."""
+    return {"team": slot_of_most(request)}
+
+
+def test_an_error_in_the_function_that_tells_identities_loses_no_page(
+    origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """Neither that of the request which it raised on, nor those of `start` behind it."""
+    site = origin()
+    settings = {
+        **EAGER,
+        "ADAPTIVE_IDENTITY": "tests.acceptance.test_slots.team_of_most",
+        "ADAPTIVE_RULES": [{"identity": "team=*", "rate": 100}],
+    }
+    pages = urls(site, site.addresses[0])
+    done = crawl(UrlsSpider, settings, arguments={"urls": pages})
+    assert sorted(done.urls) == sorted(pages)
+    assert done.log.count("ADAPTIVE_IDENTITY raised KeyError") == 1
+
+
 def slot_of_all(request: Request) -> str:
     """Of a function that knows a slot for each request."""
     return "chosen"

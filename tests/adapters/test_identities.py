@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from scrapy import Request
 
 from scrapy_adaptive.adapters.identities import Identities
@@ -36,6 +37,17 @@ def test_a_callable_is_asked_where_any_rule_names_an_identity() -> None:
     identities = Identities(lambda request: {"team": "a"}, {}, own_agent="bot")
     assert identities.of(REQUEST, {"team"}) == {"team": "a"}
     assert identities.of(REQUEST, ()) == {}
+
+
+@pytest.mark.parametrize("told", ["alice", ["team"], 7])
+def test_an_error_in_a_callable_is_logged_once_and_leaves_the_request_without_identity(
+    told: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So does what is no dict."""
+    identities = Identities(lambda request: told, {}, own_agent="bot")
+    assert [identities.of(REQUEST) for _ in range(2)] == [{"agent": "bot"}] * 2
+    assert caplog.text.count("ADAPTIVE_IDENTITY raised TypeError on <GET http://a.org>") == 1
+    assert "allowed is a dict of names to values" in caplog.text
 
 
 def test_a_book_says_which_its_rules_name() -> None:
