@@ -6,6 +6,7 @@ import gzip
 import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,11 +74,14 @@ def _urls_of_sitemap(where: str, deep: int = 0) -> Iterator[str]:
     """The URLs of a sitemap, and of those that it points to.
 
     Raises:
-        ValueError: it is none, or one that it points to is.
+        ValueError: it is none, or cannot be had, or one that it points to is such.
     """
     if "://" in where:
-        with urllib.request.urlopen(where, timeout=60) as answer:
-            body = answer.read()
+        try:
+            with urllib.request.urlopen(where, timeout=60) as answer:
+                body = answer.read()
+        except (OSError, HTTPException) as error:
+            raise ValueError(f"{where}: {error}") from None
     else:
         body = Path(where).read_bytes()
     kind, urls = _read_sitemap(where, body)

@@ -24,7 +24,7 @@ from scrapy_adaptive.report import units
 
 from .opening import missing_file, open_frontier
 from .poller import Ranking
-from .protocol import UnavailableError, Visit
+from .protocol import Counts, UnavailableError, Visit
 from .revisits import duration
 
 if TYPE_CHECKING:
@@ -119,6 +119,12 @@ def _run(given: argparse.Namespace, project: Project, run: Callable[..., str]) -
     if missing is not None and run is not _add:
         raise ValueError(f"there is no file {missing}: a crawl, or frontier add, makes it")
     with closing(open_frontier(address, spider, Ranking(), project.connect)) as frontier:
+        is_strange = bool(project.spiders) and spider not in project.spiders
+        if is_strange and frontier.counts() == Counts():
+            found = ", ".join(project.spiders)
+            raise ValueError(
+                f"{spider!r} has no visits here, and the project's spiders are: {found}"
+            )
         return run(given, frontier, project)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -97,6 +99,27 @@ def test_a_vacuum_that_fails_is_told_in_one_line_with_what_is_forgotten(
     assert "1 forgotten, but VACUUM failed: canceling statement due to lock timeout" in said
 
 
+def test_a_spider_that_the_project_does_not_have_is_refused(tmp_path: Path) -> None:
+    """Unless it had one of that name, and the frontier has its visits."""
+    address = f"sqlite:///{tmp_path}/crawl.db"
+    (tmp_path / "urls.txt").write_text("http://127.0.0.1/a\n")
+
+    def run(folder: str, *words: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "scrapy_adaptive", "frontier", words[0]]
+        options = ["--frontier", address, "--spider", "politee", *words[1:]]
+        done = subprocess.run(
+            [*command, *options], cwd=folder, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    added = ("add", str(tmp_path / "urls.txt"))
+    code, said = run("sample_project", *added)
+    assert (code, len(said.splitlines())) == (2, 1)
+    assert "'politee' has no visits here, and the project's spiders are: " in said
+    assert run(str(tmp_path), *added)[0] == 0
+    assert "1 ready" in run("sample_project", "show")[1]
+
+
 REFUSED: dict[str, tuple[list[str], str]] = {
     "a line that is no URL": (["add", "urls.txt"], "line 2 is no URL: 'nothing'"),
     "a line with half an address": (["add", "half.txt"], "line 1 is no URL (Invalid IPv6 URL)"),
@@ -110,6 +133,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "a page that is no sitemap": (["add", "--sitemap", "page.html"], "page.html is no sitemap"),
     "a text that is no sitemap": (["add", "--sitemap", "urls.txt"], "urls.txt is no sitemap"),
     "a sitemap of files": (["add", "--sitemap", "index.xml"], "points to /etc/passwd"),
+    "a sitemap that nobody serves": (
+        ["add", "--sitemap", "http://127.0.0.1:1/map.xml"],
+        "http://127.0.0.1:1/map.xml: <urlopen error",
+    ),
     "a time that is none": (["forget", "--older-than", "soon"], "'soon' is no time"),
     "a status that is none": (["retry", "--status", "6000"], "allowed is a status"),
     "a priority of nobody": (["swap", "--priority", "1"], "go together"),
