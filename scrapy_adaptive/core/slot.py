@@ -678,8 +678,8 @@ class Slot:
             self._backoff.lengthen(wait)
             event, why = Event.LATE, f"{what}, sent before the pause began"
         else:
-            wait, cut = self._trip(permit, answer, now)
-            event, why = Event.TRIPPED, f"{what} at {cut}"
+            wait, pace = self._trip(permit, answer, now)
+            event, why = Event.TRIPPED, f"{what} at {pace}"
         if answer.outcome is not Outcome.FAILED:
             self._failures.on_taught()
         self.suspects.on_refused(answer.page)
