@@ -80,7 +80,7 @@ def _urls_of_sitemap(where: str, deep: int = 0) -> Iterator[str]:
         try:
             with urllib.request.urlopen(where, timeout=60) as answer:
                 body = answer.read()
-        except (OSError, HTTPException) as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise ValueError(f"{where}: {error}") from None
     else:
         body = Path(where).read_bytes()

@@ -91,9 +91,12 @@ class Identities:
     def _asked(self, call: Callable[[Any], Any], request: Request) -> dict[str, str]:
         """What the callable says; nothing where it raises."""
         try:
-            told = call(request) or {}
-            if not isinstance(told, Mapping):
-                raise TypeError(f"returned {told!r}, allowed is a dict of names to values")
+            told = call(request)
+            if told is None:
+                return {}
+            if not isinstance(told, Mapping):  # which may be a secret
+                kind = type(told).__name__
+                raise TypeError(f"returned a value of type {kind}: allowed is a dict, or None")
             return {str(source): str(value) for source, value in told.items() if value}
         except Exception as error:
             if self._errors.is_new(error):

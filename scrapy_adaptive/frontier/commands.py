@@ -120,7 +120,7 @@ def _run(given: argparse.Namespace, project: Project, run: Callable[..., str]) -
         raise ValueError(f"there is no file {missing}: a crawl, or frontier add, makes it")
     with closing(open_frontier(address, spider, Ranking(), project.connect)) as frontier:
         is_strange = bool(project.spiders) and spider not in project.spiders
-        if is_strange and frontier.counts() == Counts():
+        if is_strange and run is not _add and frontier.counts() == Counts():
             found = ", ".join(project.spiders)
             raise ValueError(
                 f"{spider!r} has no visits here, and the project's spiders are: {found}"

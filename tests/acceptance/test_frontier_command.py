@@ -100,7 +100,7 @@ def test_a_vacuum_that_fails_is_told_in_one_line_with_what_is_forgotten(
 
 
 def test_a_spider_that_the_project_does_not_have_is_refused(tmp_path: Path) -> None:
-    """Unless it had one of that name, and the frontier has its visits."""
+    """Unless the frontier has its visits: a script's spider is no part of the project."""
     address = f"sqlite:///{tmp_path}/crawl.db"
     (tmp_path / "urls.txt").write_text("http://127.0.0.1/a\n")
 
@@ -113,10 +113,11 @@ def test_a_spider_that_the_project_does_not_have_is_refused(tmp_path: Path) -> N
         return done.returncode, done.stdout + done.stderr
 
     added = ("add", str(tmp_path / "urls.txt"))
-    code, said = run("sample_project", *added)
+    assert main(["frontier", added[0], added[1], "--frontier", address, "--spider", "one"]) == 0
+    code, said = run("sample_project", "show")
     assert (code, len(said.splitlines())) == (2, 1)
     assert "'politee' has no visits here, and the project's spiders are: " in said
-    assert run(str(tmp_path), *added)[0] == 0
+    assert run("sample_project", *added)[0] == 0
     assert "1 ready" in run("sample_project", "show")[1]
 
 

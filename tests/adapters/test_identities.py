@@ -39,7 +39,7 @@ def test_a_callable_is_asked_where_any_rule_names_an_identity() -> None:
     assert identities.of(REQUEST, ()) == {}
 
 
-@pytest.mark.parametrize("told", ["alice", ["team"], 7])
+@pytest.mark.parametrize("told", ["alice", ["team"], 0])
 def test_an_error_in_a_callable_is_logged_once_and_leaves_the_request_without_identity(
     told: object, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -47,7 +47,8 @@ def test_an_error_in_a_callable_is_logged_once_and_leaves_the_request_without_id
     identities = Identities(lambda request: told, {}, own_agent="bot")
     assert [identities.of(REQUEST) for _ in range(2)] == [{"agent": "bot"}] * 2
     assert caplog.text.count("ADAPTIVE_IDENTITY raised TypeError on <GET http://a.org>") == 1
-    assert "allowed is a dict of names to values" in caplog.text
+    assert "allowed is a dict, or None" in caplog.text
+    assert "alice" not in caplog.text.replace(REQUEST.url, "")
 
 
 def test_a_book_says_which_its_rules_name() -> None:

@@ -108,7 +108,8 @@ class Hold(Ceiling):
             return 0.0
         served, held = state.history.served, state.bracket.lo
         if not held:
-            most = max(SHORTEST, AT_START / self.rate)
+            in_use = min(self.rate, congestion.rate or self.rate)  # a delay of the user's may bind
+            most = max(SHORTEST, AT_START / in_use)
             return min(most, AT_START * congestion.busy / served) if served > 1 else 0.0
         return max(0.0, served / held - congestion.busy - (now - congestion.at))
 
