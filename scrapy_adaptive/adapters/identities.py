@@ -149,10 +149,13 @@ def _query(request: Request, name: str) -> str:
 
 
 def _proxy(request: Request) -> str:
-    """Address of the proxy; of its user the hash."""
+    """Address of the proxy; of its user the hash. What is no address is no proxy's."""
     address = _text(request.meta.get("proxy"))
     credentials = _header(request, "Proxy-Authorization")
-    parts = urlsplit(address if "//" in address else f"//{address}")
+    try:
+        parts = urlsplit(address if "//" in address else f"//{address}")
+    except ValueError:
+        return ""
     user, sign, host = parts.netloc.rpartition("@")
     secret = user if sign else credentials
     return f"{hashed(secret)}@{host}" if secret and host else host

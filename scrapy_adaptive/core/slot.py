@@ -41,10 +41,6 @@ LEAST_DRAIN = 1.0
 DRAIN = 10.0
 """The same at most, and where no latency is known."""
 
-RECHECK_WAITS = 2.0
-"""Times the silence after which another page was served: a recheck waits no longer, once a page was
-refused for itself. What was served in all tells little of a site that refuses many pages so."""
-
 RECHECK_MOST = 12.0
 """Most seconds of silence before a recheck: just over ten, as people write limits."""
 
@@ -605,12 +601,10 @@ class Slot:
             return Event.ACCEPTED, "was in flight when the pause began"
         recovery = self._recover(now, Signal.PROBE_ACCEPTED)
         if self.suspects.asks_again(self.ceiling.noise_ratio):
-            waited = recovery.waited
-            wait = max(self.ceiling.recheck, waited if recovery.tries else 0.0)
-            if self.suspects.has_excused and not recovery.tries:
-                wait = min(wait, RECHECK_WAITS * waited)
+            wait = recovery.waited if recovery.tries else 0.0
             gap = 1.0 / self.expected_rate if self.expected_rate else 0.0
-            self._recheck_at = now + min(wait, max(RECHECK_MOST, TOO_GENEROUS * gap))
+            most = max(RECHECK_MOST, TOO_GENEROUS * gap)
+            self._recheck_at = now + min(max(wait, self.ceiling.recheck), most)
         return Event.RECOVERED, f"{self.rate:.3g}/s from here"
 
     def _on_refused(

@@ -51,6 +51,12 @@ def test_an_error_in_a_callable_is_logged_once_and_leaves_the_request_without_id
     assert "alice" not in caplog.text.replace(REQUEST.url, "")
 
 
+def test_what_is_no_address_of_a_proxy_is_no_identity() -> None:
+    """The download fails for it, later, as without rules."""
+    bad = REQUEST.replace(meta={"proxy": "http://[bad"})
+    assert Identities({}, {}, own_agent="bot").of(bad) == {"agent": "bot"}
+
+
 def test_a_book_says_which_its_rules_name() -> None:
     rules = [Rule(id="1", rate=1.0), Rule(id="2", rate=1.0, identity=Identity("key", "*"))]
     assert Book(rules).sources == {"key"}

@@ -102,11 +102,6 @@ class Suspects:
         return None if self._crowded else self._sole
 
     @property
-    def has_excused(self) -> bool:
-        """Whether any page is known to be refused for itself."""
-        return bool(self._excused)
-
-    @property
     def refuses_first(self) -> bool:
         """Whether the site refuses each page's first visit."""
         return self._second >= STUCK_PROBES
