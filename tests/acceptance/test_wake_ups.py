@@ -315,7 +315,7 @@ def test_two_workers_that_wait_for_each_others_hosts_go_on(
         "ADAPTIVE_FRONTIER_STAY": 0,
         "ADAPTIVE_START_DELAY": 0.05,
         "ITEM_PIPELINES": {"scrapy.pipelines.files.FilesPipeline": 1},
-        "FILES_STORE": str(tmp_path / "files"),
+        "FILES_STORE": str(tmp_path),
     }
     running = [
         crawl.start(FilesSpider, settings, timeout=200, arguments={"urls": urls}) for _ in range(2)
