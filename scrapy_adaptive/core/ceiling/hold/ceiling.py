@@ -20,11 +20,10 @@ from scrapy_adaptive.core.types import Learned
 
 from .bracket import FIRST_CLIMB, PRICE, is_closed, search, stage, step
 from .concurrency_cap import NO_CAP, Cap
-from .epoch import ISOLATED, NO_CONGESTION, SHORTEST, Congestion
+from .epoch import ISOLATED, MINUTE, NO_CONGESTION, SHORTEST, Congestion
 from .explanations import blame, explain
 from .noise import NO_NOISE, OFTEN, Noise
 from .state import Bracket, State
-from .windows import MINUTE
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.types import Permit, Recovery
@@ -216,7 +215,8 @@ class Hold(Ceiling):
         """Ask what explains the refusal, and go on by that."""
         state = self.state
         epoch = self._congestion.close(now, recovery, state.history, state.bracket.rate)
-        state.history.on_recovered(now, recovery.waited)
+        lasted = self._congestion.busy + epoch.outage if epoch.is_short else None
+        state.history.on_recovered(now, recovery.waited, lasted=lasted)
         state.least = max(epoch.least, SLOWEST)
         state.hits += epoch.refusals
         if recovery.tries or recovery.told:

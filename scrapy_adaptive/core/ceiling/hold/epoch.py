@@ -28,6 +28,11 @@ show in it."""
 SHORT = 4.8
 """Gaps of the refused rate in a silence that is short."""
 
+MINUTE = 60.0
+"""Seconds: what a window of a minute lets pass is worth a look. What is served for longer at a rate
+that did not bind has passed all the same; a trial need not outlast a longer window. After a
+longer silence all counts that was served since the last one that was not short."""
+
 
 @dataclass(slots=True)
 class Congestion:
@@ -63,13 +68,21 @@ class Congestion:
         is_short = is_soon and not (recovery.tries or recovery.told)
         is_cheap = recovery.waited <= self.busy or served < ISOLATED
         is_told = recovery.told and not recovery.tries
+        span = self.busy + outage - recovery.waited
+        since = served
+        if outage > MINUTE:
+            since += history.before
+            span += history.before_seconds
+            seconds += history.before_seconds
         return Epoch(
             rate=refused,
             least=least,
+            average=since / seconds if seconds > 0.0 else 0.0,
             served=served,
+            since=since,
             level=self.level,
             outage=outage,
-            span=self.busy + outage - recovery.waited,
+            span=span,
             gap=max(self.gap, 1.0 / refused),
             refusals=self.refusals,
             excused=self.excused,
@@ -91,14 +104,19 @@ class Epoch:
     """The rate that was refused, 1/s."""
     least: float
     """The rate that was served from recovery to recovery, 1/s: the limit is no less."""
+    average: float
+    """After a silence of over a minute, the rate that was served since the last one that was not
+    short, 1/s: short ones may have come by chance, in the same window of time. Else `least`."""
     served: int
     """Requests served since the recovery before."""
+    since: int
+    """Requests in `average`."""
     level: int
     """Requests in flight when the first refused one left."""
     outage: float
     """Seconds from the refusal to the recovery."""
     span: float
-    """Seconds from the recovery before to the last test request that was refused."""
+    """Seconds from the first of those in `since` to the last test request that was refused."""
     gap: float
     """Mean seconds between two sends before it: no less than by the rate, and more where the
     crawler was late."""
@@ -117,6 +135,6 @@ class Epoch:
     def allowed(self) -> float:
         """A rate that the site allows, as likely as not; 1/s."""
         if self.recovery.tries:
-            return self.least
+            return self.average
         # a token came back in the first silence
-        return max(self.least, 0.5 * min(self.rate, 1.0 / self.recovery.waited))
+        return max(self.average, 0.5 * min(self.rate, 1.0 / self.recovery.waited))

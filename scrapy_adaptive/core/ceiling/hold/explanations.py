@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_adaptive.core.state.fields import SLOWEST
 
 from .bracket import PRICE
-from .epoch import ISOLATED
+from .epoch import ISOLATED, MINUTE
 from .noise import FASTER, MUCH_FASTER, OFTEN, Trial
-from .windows import MINUTE, explained, unit_above
+from .windows import explained, unit_above
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +98,7 @@ def by_chance(state: State, epoch: Epoch) -> Verdict | None:
 def by_rate(state: State, epoch: Epoch) -> Verdict:
     """The site allows less than this rate."""
     bracket, least = state.bracket, epoch.allowed
-    was_held = epoch.rate <= bracket.lo * (1.0 + 1e-9)
+    was_held = epoch.rate <= bracket.lo * (1.0 + 1e-9) or bracket.is_window
     if bracket.is_window:
         bracket.unit = 0.0
     if was_held:

@@ -29,6 +29,10 @@ class History:
 
     served: int = 0
     """Requests served since the last recovery."""
+    before: int = 0
+    """Requests served before that, since the last silence that was not short."""
+    before_seconds: Amount = 0.0
+    """Seconds that they took, and the short silences among them."""
     waited: Amount = 0.0
     """Seconds of silence before the last recovery: the site may have saved up in them."""
     busy: Amount = 0.0
@@ -46,8 +50,15 @@ class History:
         self.busy = busy
         self.sent_at = now
 
-    def on_recovered(self, now: float, waited: float = 0.0) -> None:
-        """The pause is over: nothing is owed, and no more saved up than in so many seconds."""
+    def on_recovered(self, now: float, waited: float = 0.0, *, lasted: float | None = None) -> None:
+        """The pause is over: nothing is owed, and no more saved up than in so many seconds.
+
+        Args:
+            waited: those of its last silence.
+            lasted: seconds since the recovery before; None where a window of time may have ended.
+        """
+        self.before = 0 if lasted is None else self.before + self.served
+        self.before_seconds = 0.0 if lasted is None else self.before_seconds + lasted
         self.waited = waited
         self.served = 0
         self.busy = 0.0

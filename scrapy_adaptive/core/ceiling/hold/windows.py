@@ -11,10 +11,6 @@ if TYPE_CHECKING:
 UNITS = (1.0, 10.0, 60.0, 300.0, 600.0, 900.0, 3600.0, 86_400.0)
 """Seconds in which people write limits."""
 
-MINUTE = 60.0
-"""Seconds: what a window of a minute lets pass is worth a look. What is served for longer at a rate
-that did not bind has passed all the same; a trial need not outlast a longer window."""
-
 ENOUGH = 20
 """Requests served, from which a window's count is worth a trial."""
 
@@ -38,8 +34,8 @@ def explained(epoch: Epoch, unit: float) -> tuple[float, float]:
         (0, 0) where no window explains it.
     """
     is_known = epoch.recovery.tries or (unit and not epoch.recovery.told)
-    if epoch.served < ENOUGH or epoch.is_short or not is_known:
+    if epoch.since < ENOUGH or epoch.is_short or not is_known:
         return 0.0, 0.0
     unit = unit or unit_above(epoch.span)
     windows = max(1, math.ceil(epoch.span / unit))
-    return unit, epoch.served / (windows * unit)
+    return unit, epoch.since / (windows * unit)

@@ -49,6 +49,19 @@ def test_a_recovery_owes_nothing_and_starts_the_clock() -> None:
     assert history.seconds(72.5, 1.0) == pytest.approx(2.5)
 
 
+def test_what_was_served_before_a_short_silence_is_of_the_same_window() -> None:
+    """60 pages in 30 s and a silence of .6 s, 20 in 10 s and one of 1 s; one of 62 s ends it."""
+    history = History()
+    history.on_recovered(0.0)
+    for served, seconds, outage in ((60, 30.0, 0.6), (20, 10.0, 1.0)):
+        history.served = served
+        history.on_recovered(100.0, outage, lasted=seconds + outage)
+    assert history.before == 80
+    assert history.before_seconds == pytest.approx(41.6)
+    history.on_recovered(200.0, 62.0)
+    assert (history.before, history.before_seconds) == (0, 0.0)
+
+
 def test_a_crawl_that_idles_after_its_recovery_is_not_slow() -> None:
     """The next page comes an hour later: one second counts."""
     history = History()

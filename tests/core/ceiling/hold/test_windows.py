@@ -32,6 +32,45 @@ def test_below_it_is_what_was_served_from_recovery_to_recovery(windowed: Played)
     assert windowed.hold.held_rate == pytest.approx(0.99 * 61 / 105.1)
 
 
+def test_a_refusal_by_chance_does_not_part_a_window() -> None:
+    """41 pages in 20.5 s, a silence of .6 s, 61 in 30.5 s, and 74.6 s: 102 in all of that. By the
+    second part alone it had been 61 in 105.1 s.
+    """
+    played = Played(2.0, Bracket(2.0, lo=0.5, hi=8.0, best=2.0, is_start=False))
+    played.serve(40, binding=False)
+    played.refuse()
+    played.recover(0.6)
+    played.hold.state.bracket = Bracket(2.0, lo=0.1, is_start=False)
+    played.serve(60, binding=False)
+    played.refuse()
+    played.recover(0.6, 12.0, 62.0)
+    assert played.hold.held_rate == pytest.approx(0.99 * 102 / (20.5 + 0.6 + 30.5 + 74.6))
+
+
+def test_what_was_served_before_a_silence_that_was_tested_is_of_another_window() -> None:
+    """41 pages, silences of .6 s that were not enough and 12 s; then 61 in 30.5 s, and 62 s."""
+    played = Played(2.0, Bracket(2.0, lo=0.5, hi=8.0, best=2.0, is_start=False))
+    played.serve(40, binding=False)
+    played.refuse()
+    played.recover(0.6, 12.0)
+    played.hold.state.bracket = Bracket(2.0, lo=0.1, is_start=False)
+    played.serve(60, binding=False)
+    played.refuse()
+    played.recover(62.0)
+    assert played.hold.held_rate == pytest.approx(0.99 * 61 / (30.5 + 62.0))
+
+
+def test_the_rate_of_a_window_that_is_refused_in_isolation_is_cut_a_little(
+    windowed: Played,
+) -> None:
+    """By a hundredth, after forty pages: chance may have done it."""
+    rate = windowed.rate
+    windowed.serve(40)
+    windowed.refuse()
+    windowed.recover(0.6)
+    assert 0.97 * rate < windowed.rate < rate
+
+
 def test_what_passes_is_held(windowed: Played) -> None:
     rate = windowed.rate
     windowed.serve(2000)
