@@ -215,7 +215,7 @@ class Hold(Ceiling):
         """Ask what explains the refusal, and go on by that."""
         state = self.state
         epoch = self._congestion.close(now, recovery, state.history, state.bracket.rate)
-        lasted = self._congestion.busy + epoch.outage if epoch.is_short else None
+        lasted = self._congestion.busy + recovery.waited if epoch.is_short else None
         state.history.on_recovered(now, recovery.waited, lasted=lasted)
         state.least = max(epoch.least, SLOWEST)
         state.hits += epoch.refusals

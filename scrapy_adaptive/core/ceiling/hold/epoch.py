@@ -70,14 +70,14 @@ class Congestion:
         is_told = recovery.told and not recovery.tries
         span = self.busy + outage - recovery.waited
         since = served
-        if outage > MINUTE:
+        if outage > MINUTE and not is_short:
             since += history.before
             span += history.before_seconds
             seconds += history.before_seconds
         return Epoch(
             rate=refused,
             least=least,
-            average=since / seconds if seconds > 0.0 else 0.0,
+            average=max(least, since / seconds) if seconds > 0.0 else 0.0,
             served=served,
             since=since,
             level=self.level,
@@ -105,8 +105,8 @@ class Epoch:
     least: float
     """The rate that was served from recovery to recovery, 1/s: the limit is no less."""
     average: float
-    """After a silence of over a minute, the rate that was served since the last one that was not
-    short, 1/s: short ones may have come by chance, in the same window of time. Else `least`."""
+    """The same, or what was served since the last silence that was not short, 1/s: after one of
+    over a minute, as short ones may have come by chance, in the same window of time."""
     served: int
     """Requests served since the recovery before."""
     since: int

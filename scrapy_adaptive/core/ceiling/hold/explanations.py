@@ -98,7 +98,8 @@ def by_chance(state: State, epoch: Epoch) -> Verdict | None:
 def by_rate(state: State, epoch: Epoch) -> Verdict:
     """The site allows less than this rate."""
     bracket, least = state.bracket, epoch.allowed
-    was_held = epoch.rate <= bracket.lo * (1.0 + 1e-9) or bracket.is_window
+    was_held = epoch.rate <= bracket.lo * (1.0 + 1e-9)
+    is_held = was_held or bracket.is_window  # the latter by what was served, over a human unit
     if bracket.is_window:
         bracket.unit = 0.0
     if was_held:
@@ -110,7 +111,7 @@ def by_rate(state: State, epoch: Epoch) -> Verdict:
     is_often = state.hits > max(1.0, OFTEN * state.series)
     seen = 1.0 if is_often and not is_isolated else faster  # no limit refuses often what it served
     is_slow = seen * epoch.rate <= bracket.best and not bracket.unit
-    if epoch.is_alone and (was_held or is_slow):
+    if epoch.is_alone and (is_held or is_slow):
         if is_isolated:
             least = _cut(state, epoch, least)
         bracket.cuts += 1

@@ -12,8 +12,9 @@ Laws
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from scrapy_adaptive.core.state.fields import Amount, Instant
+from scrapy_adaptive.core.state.fields import Amount, Instant, Range
 
 IDLE = 1.0
 """Seconds of a gap that always count; what is longer counts up to the delay in use, so that a
@@ -31,11 +32,11 @@ class History:
     """Requests served since the last recovery."""
     before: int = 0
     """Requests served before that, since the last silence that was not short."""
-    before_seconds: Amount = 0.0
+    before_seconds: Annotated[float, Range(0.0, 1e12)] = 0.0
     """Seconds that they took, and the short silences among them."""
     waited: Amount = 0.0
     """Seconds of silence before the last recovery: the site may have saved up in them."""
-    busy: Amount = 0.0
+    busy: Annotated[float, Range(0.0, 1e12)] = 0.0
     """Seconds from the last recovery to the last send."""
     sent_at: Instant | None = None
     """The instant of the last send; None before the first."""

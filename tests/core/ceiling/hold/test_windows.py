@@ -60,6 +60,44 @@ def test_what_was_served_before_a_silence_that_was_tested_is_of_another_window()
     assert played.hold.held_rate == pytest.approx(0.99 * 61 / (30.5 + 62.0))
 
 
+def test_what_was_served_since_the_last_refusal_counts_alone_where_that_is_more() -> None:
+    """A thousand pages at .5/s; then 200 at 4/s, 50 s, and 62 s: the limit has risen."""
+    played = Played(0.5, Bracket(0.5, lo=0.5, hi=8.0, best=0.5, is_start=False))
+    played.serve(1000, binding=False)
+    played.refuse()
+    played.recover(0.6)
+    played.hold.state.bracket = Bracket(4.0, lo=0.1, is_start=False)
+    played.serve(200, binding=False)
+    played.refuse()
+    played.recover(0.6, 62.0)
+    assert played.hold.held_rate == pytest.approx(0.99 * 201 / (50.25 + 62.6))
+
+
+def test_an_hour_in_which_nothing_was_asked_for_is_no_part_of_a_window() -> None:
+    """101 pages in 50.5 s, an hour idle and .6 s; then 61 in 30.5 s, and 74.6 s."""
+    played = Played(2.0, Bracket(2.0, lo=0.1, is_start=False))
+    played.serve(100, binding=False)
+    played.refuse()
+    played.now += 3600.0
+    played.recover(0.6)
+    played.hold.state.bracket = Bracket(2.0, lo=0.1, is_start=False)
+    played.serve(60, binding=False)
+    played.refuse()
+    played.recover(0.6, 12.0, 62.0)
+    assert played.hold.held_rate == pytest.approx(0.99 * 162 / (50.5 + 0.6 + 30.5 + 74.6))
+
+
+def test_a_minute_at_a_slow_rate_is_no_window() -> None:
+    """A gap of 50 s: 61 s are short, and a limit that has halved is followed down."""
+    played = Played(0.02, Bracket(0.02, lo=0.02, hi=0.021, best=0.02, is_start=False))
+    played.serve(300)
+    for _ in range(3):
+        played.serve(1)
+        played.refuse()
+        played.recover(61.0)
+    assert played.rate < 0.6 * 0.02
+
+
 def test_the_rate_of_a_window_that_is_refused_in_isolation_is_cut_a_little(
     windowed: Played,
 ) -> None:
@@ -94,6 +132,15 @@ def test_neither_a_handful_of_pages_nor_a_first_silence_that_sufficed_is_a_windo
     played.refuse()
     played.recover(*waits)
     assert played.rate == played.hold.held_rate
+
+
+def test_a_window_that_is_refused_at_once_leaves_what_was_served(windowed: Played) -> None:
+    """Three pages, and silences of .6, 12 and 62 s: the rate below was never refused."""
+    lo = windowed.hold.held_rate
+    windowed.serve(3)
+    windowed.refuse()
+    windowed.recover(0.6, 12.0, 62.0)
+    assert windowed.hold.held_rate == pytest.approx(lo)
 
 
 def test_units_are_those_of_people() -> None:
