@@ -81,7 +81,7 @@ class Suspects:
     """Pages that were refused at their first visit."""
     _second: int = 0
     """Times in a row that a page was refused at its first visit, and the next one that was served
-    had been refused before."""
+    had been refused before; until it is known, with no other refused again."""
     _is_new_refused: bool = False
     _stuck: int = 0
     _fresh_probes: int = 0
@@ -207,6 +207,8 @@ class Suspects:
     def _count(self, page: Page, times: int) -> None:
         is_fresh = page not in self._refused
         self._is_new_refused |= is_fresh
+        if not (is_fresh or self.refuses_first):
+            self._second = 0
         self._fresh_count += is_fresh
         self._refused = _with(self._refused, page, times)
 

@@ -264,6 +264,24 @@ def test_pages_of_a_pause_that_come_back_one_after_the_other_are_no_first_visits
     assert not suspects.refuses_first
 
 
+def test_where_second_visits_are_refused_too_it_is_a_slow_limit() -> None:
+    """Most test requests of a slow bucket are of pages that were refused before."""
+    suspects = Suspects()
+    blamed(suspects, "x")
+    for page in "abcdef":
+        visits(suspects, page)
+        blamed(suspects, "x")
+    assert not suspects.refuses_first
+
+
+def test_once_it_is_known_that_first_visits_are_refused_a_second_one_may_be() -> None:
+    suspects = Suspects()
+    blamed(suspects, "x")
+    visits(suspects, "a", "b", "c")
+    blamed(suspects, "x")
+    assert suspects.refuses_first
+
+
 def looks(suspects: Suspects, *pages: str) -> list[bool]:
     """Test requests of these pages are refused: whether a page refused before is asked for next."""
     found = []
