@@ -32,58 +32,45 @@ def test_below_it_is_what_was_served_from_recovery_to_recovery(windowed: Played)
     assert windowed.hold.held_rate == pytest.approx(0.99 * 61 / 105.1)
 
 
+def served(
+    played: Played, count: int, *waits: float, rate: float = 2.0, idle: float = 0.0
+) -> Played:
+    """So many are served at that rate, in 1/s; one is refused, and after these waits one served.
+
+    Args:
+        idle: seconds after the refusal in which nothing is asked for.
+    """
+    played.hold.state.bracket = Bracket(rate, lo=0.1, is_start=False)
+    played.serve(count, binding=False)
+    played.refuse()
+    played.now += idle
+    played.recover(*waits)
+    return played
+
+
 def test_a_refusal_by_chance_does_not_part_a_window() -> None:
     """41 pages in 20.5 s, a silence of .6 s, 61 in 30.5 s, and 74.6 s: 102 in all of that. By the
     second part alone it had been 61 in 105.1 s.
     """
-    played = Played(2.0, Bracket(2.0, lo=0.5, hi=8.0, best=2.0, is_start=False))
-    played.serve(40, binding=False)
-    played.refuse()
-    played.recover(0.6)
-    played.hold.state.bracket = Bracket(2.0, lo=0.1, is_start=False)
-    played.serve(60, binding=False)
-    played.refuse()
-    played.recover(0.6, 12.0, 62.0)
+    played = served(served(Played(2.0), 40, 0.6), 60, 0.6, 12.0, 62.0)
     assert played.hold.held_rate == pytest.approx(0.99 * 102 / (20.5 + 0.6 + 30.5 + 74.6))
 
 
 def test_what_was_served_before_a_silence_that_was_tested_is_of_another_window() -> None:
     """41 pages, silences of .6 s that were not enough and 12 s; then 61 in 30.5 s, and 62 s."""
-    played = Played(2.0, Bracket(2.0, lo=0.5, hi=8.0, best=2.0, is_start=False))
-    played.serve(40, binding=False)
-    played.refuse()
-    played.recover(0.6, 12.0)
-    played.hold.state.bracket = Bracket(2.0, lo=0.1, is_start=False)
-    played.serve(60, binding=False)
-    played.refuse()
-    played.recover(62.0)
+    played = served(served(Played(2.0), 40, 0.6, 12.0), 60, 62.0)
     assert played.hold.held_rate == pytest.approx(0.99 * 61 / (30.5 + 62.0))
 
 
 def test_what_was_served_since_the_last_refusal_counts_alone_where_that_is_more() -> None:
-    """A thousand pages at .5/s; then 200 at 4/s, 50 s, and 62 s: the limit has risen."""
-    played = Played(0.5, Bracket(0.5, lo=0.5, hi=8.0, best=0.5, is_start=False))
-    played.serve(1000, binding=False)
-    played.refuse()
-    played.recover(0.6)
-    played.hold.state.bracket = Bracket(4.0, lo=0.1, is_start=False)
-    played.serve(200, binding=False)
-    played.refuse()
-    played.recover(0.6, 62.0)
+    """A thousand pages at .5/s; then 201 in 50.25 s, and 62.6 s: the limit has risen."""
+    played = served(served(Played(0.5), 1000, 0.6, rate=0.5), 200, 0.6, 62.0, rate=4.0)
     assert played.hold.held_rate == pytest.approx(0.99 * 201 / (50.25 + 62.6))
 
 
 def test_an_hour_in_which_nothing_was_asked_for_is_no_part_of_a_window() -> None:
     """101 pages in 50.5 s, an hour idle and .6 s; then 61 in 30.5 s, and 74.6 s."""
-    played = Played(2.0, Bracket(2.0, lo=0.1, is_start=False))
-    played.serve(100, binding=False)
-    played.refuse()
-    played.now += 3600.0
-    played.recover(0.6)
-    played.hold.state.bracket = Bracket(2.0, lo=0.1, is_start=False)
-    played.serve(60, binding=False)
-    played.refuse()
-    played.recover(0.6, 12.0, 62.0)
+    played = served(served(Played(2.0), 100, 0.6, idle=3600.0), 60, 0.6, 12.0, 62.0)
     assert played.hold.held_rate == pytest.approx(0.99 * 162 / (50.5 + 0.6 + 30.5 + 74.6))
 
 
