@@ -71,7 +71,7 @@ class Hold(Ceiling):
 
     @property
     def best_rate(self) -> float:
-        """The best rate that was held, or served from one recovery to the next, 1/s."""
+        """The best rate that was held, or surely served, 1/s."""
         return self.state.bracket.best
 
     @property
@@ -111,6 +111,15 @@ class Hold(Ceiling):
             most = max(SHORTEST, AT_START / in_use)
             return min(most, AT_START * congestion.busy / served) if served > 1 else 0.0
         return max(0.0, served / held - congestion.busy - (now - congestion.at))
+
+    @property
+    def page_seconds(self) -> float:
+        """Seconds that the site took for each page since the recovery, its silence counted; 0 where
+        refusals come by chance."""
+        state = self.state
+        if state.noise.ratio or state.trial is not None:
+            return 0.0
+        return (self._congestion.busy + state.history.waited) / (state.history.served + 1.0)
 
     @property
     def learned(self) -> Learned | None:
