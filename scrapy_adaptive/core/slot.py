@@ -600,11 +600,13 @@ class Slot:
         if not permit.probe:
             return Event.ACCEPTED, "was in flight when the pause began"
         recovery = self._recover(now, Signal.PROBE_ACCEPTED)
-        if self.suspects.asks_again(self.ceiling.noise_ratio):
+        noise = self.ceiling.noise_ratio
+        if self.suspects.asks_again(noise):
             wait = recovery.waited if recovery.tries else 0.0
+            usual = self.ceiling.recheck * self.suspects.patience(noise)
             gap = 1.0 / self.expected_rate if self.expected_rate else 0.0
             most = max(RECHECK_MOST, TOO_GENEROUS * gap)
-            self._recheck_at = now + min(max(wait, self.ceiling.recheck), most)
+            self._recheck_at = now + min(max(wait, usual), most)
         return Event.RECOVERED, f"{self.rate:.3g}/s from here"
 
     def _on_refused(
@@ -690,8 +692,13 @@ class Slot:
         if failed:
             self._failures.on_slowed(rate)
         self._failed_epoch = failed
-        debt = self.ceiling.debt(now)
-        wait = self._backoff.first(rate=self.rate, told=answer.told, debt=debt, failed=failed)
+        wait = self._backoff.first(
+            rate=self.rate,
+            told=answer.told,
+            debt=self.ceiling.debt(now),
+            page=self.ceiling.page_seconds,
+            failed=failed,
+        )
         return wait, f"{rate:.3g}/s" + (
             f", {self.rate:.3g}/s from here" if self.rate < rate else ""
         )

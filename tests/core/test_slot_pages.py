@@ -67,6 +67,19 @@ class TestRechecks:
         assert virtual.now == pytest.approx(9.4)
         assert virtual.held_until(Reason.RECHECK) == pytest.approx(16.4)
 
+    def test_after_one_that_came_too_early_the_next_waits_twice_as_long(
+        self, suspecting: Virtual
+    ) -> None:
+        """x is refused at its recheck, and served after it: 4.8 s for z, with 1.2 gaps of 2 s."""
+        rechecked(suspecting, page="x", accepted=False)
+        suspecting.fetch(page="y")
+        suspecting.fetch(page="x")
+        suspecting.wait_out()
+        suspecting.refuse(suspecting.send(), page="z")
+        suspecting.fetch(page="y")
+        usual = suspecting.slot().ceiling.recheck
+        assert suspecting.held_until(Reason.RECHECK) == pytest.approx(suspecting.now + 2.0 * usual)
+
     def test_a_recheck_waits_twelve_seconds_at_most(self) -> None:
         """Refused twice, the second time with 600 s to wait: 12 s from 602.4 s."""
         virtual = Virtual(PACED)
@@ -158,7 +171,7 @@ class TestOnlyRefusedPagesLeft:
     """A host with nothing else queued: the third refused probe in a row is a broken page."""
 
     def test_the_third_refused_probe_of_refused_pages_is_broken(self) -> None:
-        """Silent for 2.4, 4.8 and 16 s in all; then the page goes, and its cut is taken back."""
+        """Silent for 2.4, 5.5 and 16 s in all; then the page goes, and its cut is taken back."""
         virtual = Virtual(PACED)
         virtual.refuse(virtual.send(), page="x")
         events, sent_at = [], []
@@ -167,7 +180,7 @@ class TestOnlyRefusedPagesLeft:
             sent_at.append(virtual.now)
             events.append(virtual.refuse(virtual.send(), page="x").event)
         assert events == [Event.PROBE_REFUSED, Event.PROBE_REFUSED, Event.BROKEN]
-        assert sent_at == [pytest.approx(2.4), pytest.approx(4.8), pytest.approx(16.0)]
+        assert sent_at == [pytest.approx(2.4), pytest.approx(5.5), pytest.approx(16.0)]
         assert virtual.slot().delay == 1.0
         assert virtual.slot().phase is Phase.OPEN
 

@@ -13,6 +13,8 @@ Laws
   unless the page is excused.
 * A site that serves pages at their second visit alone refuses each of them once: that is neither
   the pace nor the page.
+* A recheck that was refused of a page which is served later came too early: the next one waits
+  twice as long.
 * An accepted page is neither suspected, excused nor broken.
 * A page that fails again, though its host accepted others since it failed first, is at fault.
 * Memory is bounded; the oldest page is forgotten first.
@@ -25,7 +27,7 @@ from enum import Enum, auto
 from typing import Annotated, TypeAlias, TypeVar
 
 from scrapy_adaptive.core.evidence import UNLIKELY
-from scrapy_adaptive.core.state.fields import Latest, Mark
+from scrapy_adaptive.core.state.fields import Latest, Mark, Range
 from scrapy_adaptive.core.types import Page
 
 V = TypeVar("V")
@@ -42,6 +44,9 @@ people write limits per minute."""
 AT_RECHECK = 2
 """Refusals that one at a recheck counts for, as another page was accepted after the same silence;
 not where refusals come by chance."""
+
+MOST_PATIENCE = 256.0
+"""Times the usual silence before a recheck, at most; its seconds are bounded as well."""
 
 MOST_PAGES = 256
 """Most pages remembered per slot and kind."""
@@ -75,6 +80,9 @@ class Suspects:
     """Page to its refusals."""
     _excused: Carried[None] = field(default_factory=dict)
     """Those whose refusals say nothing of the pace."""
+    _patience: Annotated[float, Range(1.0, MOST_PATIENCE)] = 1.0
+    """Times the usual silence before a recheck: doubled by each excused page that was served after
+    all, halved by each that was broken."""
     _sole: Annotated[Page | None, Mark.SPARE] = None
     _crowded: bool = False
     _fresh_count: int = 0
@@ -112,6 +120,11 @@ class Suspects:
         page = self.sole
         return page is not None and (not noise or self._refused.get(page, 0) > 1)
 
+    def patience(self, noise: float) -> float:
+        """Times the usual silence before a recheck; where refusals come by chance, it proves
+        nothing that one is served."""
+        return 1.0 if noise else self._patience
+
     def on_accepted(self, page: Page | None) -> None:
         """A page was accepted; `page` is needed while any is remembered."""
         self._accepted_count += 1
@@ -128,7 +141,9 @@ class Suspects:
                 self._sole = None
                 self._crowded = False
             self._refused.pop(page, None)
-            self._excused.pop(page, None)
+            if page in self._excused:
+                del self._excused[page]
+                self._patience = min(MOST_PATIENCE, 2.0 * self._patience)
 
     def on_epoch(self) -> None:
         """A congestion epoch begins."""
@@ -174,6 +189,8 @@ class Suspects:
         if not (is_excused or is_stuck):
             return Blame.PACE
         is_broken = is_often or is_stuck
+        if is_broken:
+            self._patience = max(1.0, 0.5 * self._patience)
         self._excused = _with(self._excused, page, None)
         self._count(page, times)
         return Blame.BROKEN if is_broken else Blame.PAGE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scrapy_adaptive.core.diagnosis.broken_pages import MOST_PAGES, Blame, Suspects
+from scrapy_adaptive.core.diagnosis.broken_pages import MOST_PAGES, MOST_PATIENCE, Blame, Suspects
 
 
 def refused_once() -> Suspects:
@@ -159,6 +159,34 @@ def test_an_excused_page_is_excused_until_it_is_accepted(suspects: Suspects) -> 
     suspects.on_accepted("a")
     assert "a" not in suspects
     assert blamed(suspects, "a") is Blame.PACE
+
+
+def test_rechecks_of_pages_that_are_served_after_all_came_too_early(suspects: Suspects) -> None:
+    """Twice the usual wait, four times; half of it once a page was broken. Beside chance, none."""
+    patience = [suspects.patience(0.0)]
+    for page in "ab":
+        suspects.on_epoch()
+        suspects.on_refused(page)
+        blamed(suspects, page, recheck=True)
+        suspects.on_accepted(page)
+        patience.append(suspects.patience(0.0))
+    assert patience == [1.0, 2.0, 4.0]
+    assert suspects.patience(0.05) == 1.0
+    suspects.on_epoch()
+    suspects.on_refused("c")
+    served(suspects, 200)
+    assert blamed(suspects, "c", recheck=True) is Blame.BROKEN
+    assert suspects.patience(0.0) == 2.0
+
+
+def test_it_has_an_end() -> None:
+    suspects = Suspects()
+    for page in range(20):
+        suspects.on_epoch()
+        suspects.on_refused(f"{page}")
+        blamed(suspects, f"{page}", recheck=True)
+        suspects.on_accepted(f"{page}")
+    assert suspects.patience(0.0) == MOST_PATIENCE
 
 
 def test_an_accepted_page_is_neither_refused_nor_excused(suspects: Suspects) -> None:
