@@ -692,13 +692,8 @@ class Slot:
         if failed:
             self._failures.on_slowed(rate)
         self._failed_epoch = failed
-        wait = self._backoff.first(
-            rate=self.rate,
-            told=answer.told,
-            debt=self.ceiling.debt(now),
-            page=self.ceiling.page_seconds,
-            failed=failed,
-        )
+        debt = self.ceiling.debt(now)
+        wait = self._backoff.first(rate=self.rate, told=answer.told, debt=debt, failed=failed)
         return wait, f"{rate:.3g}/s" + (
             f", {self.rate:.3g}/s from here" if self.rate < rate else ""
         )

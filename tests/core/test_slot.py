@@ -261,9 +261,7 @@ class TestProbes:
         decisions = [refused_probe(virtual) for _ in range(5)]
         assert {decision.event for decision in decisions} == {Event.PROBE_REFUSED}
         waits = [decision.wait for decision in decisions]
-        assert waits == pytest.approx(
-            [5.5 - 2.4, 16.0 - 5.5, 32.0 - 16.0, 62.0 - 32.0, 124.0 - 62.0]
-        )
+        assert waits == pytest.approx([2.4, 16.0 - 4.8, 32.0 - 16.0, 62.0 - 32.0, 124.0 - 62.0])
         assert virtual.slot().delay == 2.0
 
     def test_a_probe_that_fails_is_no_better_than_a_refused_one(self) -> None:

@@ -171,7 +171,7 @@ class TestOnlyRefusedPagesLeft:
     """A host with nothing else queued: the third refused probe in a row is a broken page."""
 
     def test_the_third_refused_probe_of_refused_pages_is_broken(self) -> None:
-        """Silent for 2.4, 5.5 and 16 s in all; then the page goes, and its cut is taken back."""
+        """Silent for 2.4, 4.8 and 16 s in all; then the page goes, and its cut is taken back."""
         virtual = Virtual(PACED)
         virtual.refuse(virtual.send(), page="x")
         events, sent_at = [], []
@@ -180,7 +180,7 @@ class TestOnlyRefusedPagesLeft:
             sent_at.append(virtual.now)
             events.append(virtual.refuse(virtual.send(), page="x").event)
         assert events == [Event.PROBE_REFUSED, Event.PROBE_REFUSED, Event.BROKEN]
-        assert sent_at == [pytest.approx(2.4), pytest.approx(5.5), pytest.approx(16.0)]
+        assert sent_at == [pytest.approx(2.4), pytest.approx(4.8), pytest.approx(16.0)]
         assert virtual.slot().delay == 1.0
         assert virtual.slot().phase is Phase.OPEN
 

@@ -5,9 +5,7 @@ Laws
 * What the site asked for is kept whole, never shortened.
 * Without a word from the site: at least 1.2 gaps of the rate in use, at least 0.25 s, and until
   what was served beyond the pace is repaid.
-* Once a longer silence was needed: as long as the site takes for a page, up to 5.5 s.
-* When that was too short: once more, up to 5.5 s or for a debt, as chance may have refused; but not
-  in the first pause: a site that is new is rather slow than refusing twice by chance. Then
+* When that was too short: once more, up to 5.5 s or for a debt, as chance may have refused. Then
   the silence that worked before. Then until the silence in all is just over the units in which
   people write limits; each is longer than the last, and in the end twice as long as all before it.
 * What the site asked for, and was too short twice, grows the same way. From then on what is owed is
@@ -72,20 +70,14 @@ class Backoff:
     is_owed: bool = False
     """Whether it is a debt that is slept off."""
     is_repeated: bool = False
-    """Whether the first silence of this pause was kept once more, or is not to be."""
+    """Whether the first silence was kept once more in this pause."""
     is_told: bool = False
     """Whether the site itself said how long, in this pause."""
     told_count: int = 0
     """Test requests of this pause that were refused after what the site had asked for."""
 
     def first(
-        self,
-        *,
-        rate: float,
-        told: float | None,
-        debt: float = 0.0,
-        page: float = 0.0,
-        failed: bool = False,
+        self, *, rate: float, told: float | None, debt: float = 0.0, failed: bool = False
     ) -> float:
         """Seconds to wait at the start of a pause.
 
@@ -93,21 +85,19 @@ class Backoff:
             rate: the pace from here, 1/s.
             told: seconds that the site asked for.
             debt: seconds that repay what was served beyond the pace.
-            page: seconds that the site took for each page since the pause before, or 0.
             failed: the host is in trouble, no pace is refused.
         """
         is_free = (told is None or 0.0 < told < self.worked) and not failed
         self.tries = self.excused = self.told_count = 0
         self.silent = 0.0
-        self.is_repeated = not (self.last or self.worked)  # the first pause of all
+        self.is_repeated = False
         self.is_told = told is not None
         if not is_free:
             wait = told or 0.0
         elif self.failed_debts >= CREDIT and self.worked:
             wait = self.worked
         else:
-            owed = min(GAPS * debt, self.worked or GAPS * debt)
-            wait = max(GAPS / rate, owed, min(GAPS * page, self.worked, RUNGS[0]))
+            wait = max(GAPS / rate, min(GAPS * debt, self.worked or GAPS * debt))
         has_credit = self.worked > 0.0 and self.failed_debts < CREDIT
         self.is_owed = is_free and has_credit and debt * rate > 1.0
         self.last = max(wait, told or 0.0, BREATH)

@@ -59,12 +59,6 @@ class Ceiling(Protocol):
         return 0.0
 
     @property
-    def page_seconds(self) -> float:
-        """Seconds that the site took for each page of late, silence included; 0 if that tells
-        nothing of it."""
-        return 0.0
-
-    @property
     def learned(self) -> Learned | None:
         """What is worth remembering; None before anything is known."""
         return None

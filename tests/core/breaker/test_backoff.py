@@ -46,52 +46,12 @@ def test_a_word_of_the_site_replaces_the_guess_even_when_it_is_shorter() -> None
     assert Backoff().first(rate=0.01, told=60.0) == 60.0
 
 
-def second_pause() -> Backoff:
-    """That of a slot which was silent once: the first pause of all is another matter."""
-    silence = Backoff()
-    silence.first(rate=10.0, told=None)
-    silence.on_recovered()
-    return silence
-
-
-def test_the_first_silence_of_all_is_not_kept_once_more() -> None:
-    """A site that is new is slow, more likely than it refuses twice in a row by chance."""
-    silence = Backoff()
-    assert slept(silence, 1, 2, debt=0.0) == pytest.approx([0.25, 5.25, 10.5])
-    assert slept(second_pause(), 1, 2, debt=0.0) == pytest.approx([0.25, 0.25, 5.0])
-
-
-def test_of_a_run_before_it_is_no_such_first() -> None:
-    silence = Backoff()
-    silence.recall(3.0)
-    assert silence.first(rate=10.0, told=None) == silence.longer(rate=10.0, told=None) == 3.0
-
-
-@pytest.mark.parametrize(
-    ("worked", "page", "seconds"),
-    [
-        (0.0, 4.0, 0.25),  # no longer silence was needed yet
-        (10.0, 0.0, 0.25),
-        (10.0, 4.0, 4.8),
-        (2.0, 4.0, 2.0),  # what worked is enough
-        (400.0, 300.0, 5.5),  # a window of minutes: chance may have refused
-    ],
-)
-def test_once_a_longer_one_was_needed_it_lasts_as_long_as_a_page(
-    worked: float, page: float, seconds: float
-) -> None:
-    """1.2 times what the site took for a page: a burst that is used up shows in that alone."""
-    silence = second_pause()
-    silence.worked = worked
-    assert silence.first(rate=10.0, told=None, page=page) == pytest.approx(seconds)
-
-
 def test_refused_probes_come_when_the_silence_is_just_over_a_human_unit() -> None:
     """1.2 gaps of 2 s, once more, and then the units; in the end twice as long as all before.
 
     Just over 5 s would be 0.7 s more, which is less than 2.4.
     """
-    silence = second_pause()
+    silence = Backoff()
     waits = [silence.first(rate=0.5, told=None)]
     waits += [silence.longer(rate=0.5, told=None) for _ in range(10)]
     units = [16.0, 32.0, 62.0, 124.0, 305.0, 610.0, 1525.0, 3660.0]
@@ -103,7 +63,7 @@ def test_each_of_them_waits_longer_than_the_one_before() -> None:
 
     So 12 test requests are enough for two hours: the last comes after twice 3660 s.
     """
-    silence = second_pause()
+    silence = Backoff()
     waits = [silence.first(rate=10.0, told=None)]
     waits += [silence.longer(rate=10.0, told=None) for _ in range(11)]
     assert waits[1:] == sorted(set(waits))
@@ -113,7 +73,7 @@ def test_each_of_them_waits_longer_than_the_one_before() -> None:
 @pytest.mark.parametrize(("noise", "excused"), [(0.000_01, 0), (0.005, 2), (0.05, 3), (0.5, 16)])
 def test_as_many_test_requests_are_no_news_as_chance_explains(noise: float, excused: int) -> None:
     """.05³ is 12.5 in 100,000, and .05⁴ less than one: three, and one that any pause has."""
-    silence = second_pause()
+    silence = Backoff()
     for _ in range(2):
         first = silence.first(rate=0.5, told=None)
         climbed = [silence.longer(rate=0.5, told=None, noise=noise) for _ in range(excused + 2)]
@@ -234,7 +194,7 @@ class TestDebts:
     @pytest.fixture
     def silence(self) -> Backoff:
         """Five and a half seconds were needed before, the last five of them at once."""
-        silence = second_pause()
+        silence = Backoff()
         silence.first(rate=10.0, told=None)
         silence.longer(rate=10.0, told=None)
         silence.longer(rate=10.0, told=None)

@@ -113,15 +113,6 @@ class Hold(Ceiling):
         return max(0.0, served / held - congestion.busy - (now - congestion.at))
 
     @property
-    def page_seconds(self) -> float:
-        """Seconds that the site took for each page since the recovery, its silence counted; 0 where
-        refusals come by chance."""
-        state = self.state
-        if state.noise.ratio or state.trial is not None:
-            return 0.0
-        return (self._congestion.busy + state.history.waited) / (state.history.served + 1.0)
-
-    @property
     def learned(self) -> Learned | None:
         """The bracket, and what a refusal costs; None before a rate was held, here or in the run
         that this one goes on from."""
