@@ -71,7 +71,7 @@ class Hold(Ceiling):
 
     @property
     def best_rate(self) -> float:
-        """The best rate that was held, or surely served, 1/s."""
+        """The best rate that was held, or served from one recovery to the next, 1/s."""
         return self.state.bracket.best
 
     @property

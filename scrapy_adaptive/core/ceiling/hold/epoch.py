@@ -69,20 +69,20 @@ class Congestion:
         is_cheap = recovery.waited <= self.busy or served < ISOLATED
         is_told = recovery.told and not recovery.tries
         span = self.busy + outage - recovery.waited
-        since = served + history.before
-        whole = self.busy + history.before_seconds + max(outage, history.began_after)
-        average = since / whole if whole > 0.0 else 0.0
-        is_whole = outage > MINUTE and not is_short
+        since = served
+        if outage > MINUTE and not is_short:
+            since += history.before
+            span += history.before_seconds
+            seconds += history.before_seconds
         return Epoch(
             rate=refused,
             least=least,
-            sure=average * (1.0 - 1.0 / max(1, since)),
-            average=max(least, average) if is_whole else least,
+            average=max(least, since / seconds) if seconds > 0.0 else 0.0,
             served=served,
-            since=since if is_whole else served,
+            since=since,
             level=self.level,
             outage=outage,
-            span=span + history.before_seconds if is_whole else span,
+            span=span,
             gap=max(self.gap, 1.0 / refused),
             refusals=self.refusals,
             excused=self.excused,
@@ -104,12 +104,9 @@ class Epoch:
     """The rate that was refused, 1/s."""
     least: float
     """The rate that was served from recovery to recovery, 1/s: the limit is no less."""
-    sure: float
-    """What was served since the last silence that was not short, less the one page by which a count
-    may be off, 1/s."""
     average: float
-    """`least`, or that rate with its last page: after a silence of over a minute, as short ones may
-    have come by chance, in the same window of time."""
+    """The same, or what was served since the last silence that was not short, 1/s: after one of
+    over a minute, as short ones may have come by chance, in the same window of time."""
     served: int
     """Requests served since the recovery before."""
     since: int

@@ -161,7 +161,7 @@ def _enclose(bracket: Bracket, epoch: Epoch, least: float, unexpected: float) ->
     """
     held, refusals = bracket.lo, 1 if bracket.is_start else epoch.refusals
     if not bracket.is_start:  # the first history may be a burst's
-        bracket.best = max(bracket.best, epoch.sure)
+        bracket.best = max(bracket.best, epoch.least)
     bracket.hi = epoch.rate
     bracket.is_start = bracket.is_doubted = bracket.is_window = False
     bracket.lo = max(bracket.lo, min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)

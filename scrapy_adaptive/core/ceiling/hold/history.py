@@ -34,8 +34,6 @@ class History:
     """Requests served before that, since the last silence that was not short."""
     before_seconds: Annotated[float, Range(0.0, 1e12)] = 0.0
     """Seconds that they took, and the short silences among them."""
-    began_after: Amount = 0.0
-    """Seconds of that silence that was not short."""
     waited: Amount = 0.0
     """Seconds of silence before the last recovery: the site may have saved up in them."""
     busy: Annotated[float, Range(0.0, 1e12)] = 0.0
@@ -60,11 +58,8 @@ class History:
             waited: those of its last silence.
             lasted: seconds since the recovery before; None where a window of time may have ended.
         """
-        if lasted is None:
-            self.before, self.before_seconds, self.began_after = 0, 0.0, waited
-        else:
-            self.before += self.served
-            self.before_seconds += lasted
+        self.before = 0 if lasted is None else self.before + self.served
+        self.before_seconds = 0.0 if lasted is None else self.before_seconds + lasted
         self.waited = waited
         self.served = 0
         self.busy = 0.0

@@ -32,7 +32,7 @@ class Bracket:
     vain: Amount = 0.0
     """The `lo` that the last hurry far below `hi` did not raise: it is not repeated from there."""
     best: Amount = 0.0
-    """The best rate that was held, or surely served."""
+    """The best rate that was held, or served from one recovery to the next."""
     climb: Share = 1.0
     """Share of the last step above an upper bound that was lifted."""
     cost: Amount = PRICE

@@ -59,7 +59,7 @@ def test_what_was_served_before_a_short_silence_is_of_the_same_window() -> None:
     assert history.before == 80
     assert history.before_seconds == pytest.approx(41.6)
     history.on_recovered(200.0, 62.0)
-    assert (history.before, history.before_seconds, history.began_after) == (0, 0.0, 62.0)
+    assert (history.before, history.before_seconds) == (0, 0.0)
 
 
 def test_a_crawl_that_idles_after_its_recovery_is_not_slow() -> None:

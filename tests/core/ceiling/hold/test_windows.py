@@ -68,17 +68,6 @@ def test_what_was_served_since_the_last_refusal_counts_alone_where_that_is_more(
     assert played.hold.held_rate == pytest.approx(0.99 * 201 / (50.25 + 62.6))
 
 
-def test_one_page_is_no_rate_that_is_surely_allowed() -> None:
-    """Two in a second, and silences of .6 and 12 s: a burst is used up, and one of them counts.
-
-    Then 20 in 20 s after the 12 s of silence: less one.
-    """
-    played = served(Played(2.0), 1, 0.6, 12.0)
-    assert played.hold.best_rate == pytest.approx(1.0 / (1.0 + 0.6 + 12.0))
-    played = served(played, 19, 0.6, rate=1.0)
-    assert played.hold.best_rate == pytest.approx(19.0 / (20.0 + 12.0))
-
-
 def test_an_hour_in_which_nothing_was_asked_for_is_no_part_of_a_window() -> None:
     """101 pages in 50.5 s, an hour idle and .6 s; then 61 in 30.5 s, and 74.6 s."""
     played = served(served(Played(2.0), 100, 0.6, idle=3600.0), 60, 0.6, 12.0, 62.0)
