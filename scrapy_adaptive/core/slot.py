@@ -587,7 +587,7 @@ class Slot:
         self._failures.on_accepted()
         if self.suspects is not NO_SUSPECTS:
             known = self.suspects.refuses_first
-            self.suspects.on_accepted(answer.page)
+            self.suspects.on_accepted(answer.page, noise=self.ceiling.noise_ratio)
             if self.suspects.refuses_first and not known:
                 self.acquit(now)
         self.pace.on_accepted()

@@ -121,12 +121,16 @@ class Suspects:
         return page is not None and (not noise or self._refused.get(page, 0) > 1)
 
     def patience(self, noise: float) -> float:
-        """Times the usual silence before a recheck; where refusals come by chance, it proves
-        nothing that one is served."""
+        """Times the usual silence before a recheck; none where refusals come by chance."""
         return 1.0 if noise else self._patience
 
-    def on_accepted(self, page: Page | None) -> None:
-        """A page was accepted; `page` is needed while any is remembered."""
+    def on_accepted(self, page: Page | None, *, noise: float = 0.0) -> None:
+        """A page was accepted; `page` is needed while any is remembered.
+
+        Args:
+            noise: share of the requests that are refused by chance, where one is known: then it
+                proves nothing that an excused page is served.
+        """
         self._accepted_count += 1
         if page not in self._refused:
             self._second = 0
@@ -143,7 +147,7 @@ class Suspects:
             self._refused.pop(page, None)
             if page in self._excused:
                 del self._excused[page]
-                self._patience = min(MOST_PATIENCE, 2.0 * self._patience)
+                self._patience = min(MOST_PATIENCE, self._patience * (1.0 if noise else 2.0))
 
     def on_epoch(self) -> None:
         """A congestion epoch begins."""
@@ -183,13 +187,15 @@ class Suspects:
         fresh = self._fresh_count + (not before)
         share = max(noise, share, fresh / max(1, fresh + self._accepted_count))
         unlikely = UNLIKELY**2 if noise else UNLIKELY  # then all pages of the crawl are at stake
-        is_often = times >= STUCK_PROBES and share**times < unlikely
+        was_often, is_often = (
+            count >= STUCK_PROBES and share**count < unlikely for count in (before, times)
+        )
         is_stuck = self._stuck >= STUCK_PROBES and noise**times <= UNLIKELY
         is_excused = is_own or page in self._excused
         if not (is_excused or is_stuck):
             return Blame.PACE
         is_broken = is_often or is_stuck
-        if is_broken:
+        if is_broken and not was_often:
             self._patience = max(1.0, 0.5 * self._patience)
         self._excused = _with(self._excused, page, None)
         self._count(page, times)

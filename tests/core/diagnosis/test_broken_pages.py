@@ -177,6 +177,14 @@ def test_rechecks_of_pages_that_are_served_after_all_came_too_early(suspects: Su
     served(suspects, 200)
     assert blamed(suspects, "c", recheck=True) is Blame.BROKEN
     assert suspects.patience(0.0) == 2.0
+    assert [blamed(suspects, "c") for _ in range(2)] == [Blame.BROKEN] * 2, "Scrapy's retries"
+    assert suspects.patience(0.0) == 2.0
+
+
+def test_where_they_are_refused_by_chance_they_did_not(suspects: Suspects) -> None:
+    blamed(suspects, "a", recheck=True)
+    suspects.on_accepted("a", noise=0.1)
+    assert suspects.patience(0.0) == 1.0
 
 
 def test_it_has_an_end() -> None:
