@@ -21,6 +21,7 @@ from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.simulation.crawl import WAITING, Crawl
 from scrapy_adaptive.simulation.network import network
 from scrapy_adaptive.simulation.readings import Readings, read
+from scrapy_adaptive.simulation.servers.base import Page, Reply, Server
 from scrapy_adaptive.simulation.servers.combined import FirstVisitServer
 from scrapy_adaptive.simulation.spec import read_spec
 
@@ -238,6 +239,44 @@ def test_a_site_that_refuses_the_first_visit_of_each_page_is_fetched_all_the_sam
     assert pages >= 0.15 * 10.0 * 300.0
     assert pages + len(timeline.refused) <= 2.2 * pages
     assert not timeline.lost_count
+
+
+class HiddenBackendServer:
+    """One page in five is behind a backend with a limit of its own, and no path tells which."""
+
+    def __init__(self, site: Server, backend: Server) -> None:
+        self._site = site
+        self._backend = backend
+
+    def on_arrival(self, now: float, page: Page) -> Reply:
+        """What the one or the other says."""
+        return (self._site if page.number % 5 else self._backend).on_arrival(now, page)
+
+    def capacity(self, now: float) -> float:
+        """Five times that of the backend."""
+        return 5.0 * self._backend.capacity(now)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_pages_of_a_hidden_backend_that_is_slow_are_not_given_up(seed: int) -> None:
+    """A page a second at the backend, in windows of a minute; the site itself has no limit.
+
+    They are refused again and again while the others are served, as if they were broken. Some
+    5 % of the hits are refused; it was a third, and up to 62 pages of 9000 were given up, while
+    each recheck came as early as the one before.
+    """
+    site, backend = read_spec("free:0.05", seed), read_spec("window:60/60", seed)
+    governor = Governor(
+        Limits(target_concurrency=8.0, concurrency=32),
+        global_breaker=GlobalBreaker(slots=5, window=10.0, cooldown=5.0),
+        chance=random.Random(seed).random,
+    )
+    server = HiddenBackendServer(site.server, backend.server)
+    delay = network("constant", random.Random(seed))
+    timeline = Crawl(governor, server, site.pages, delay).run(1800.0)
+    assert not timeline.lost_count
+    assert len(timeline.accepted) >= 5000
+    assert len(timeline.refused) <= 0.07 * len(timeline.accepted)
 
 
 @pytest.mark.parametrize("burst", [1, 5, 20, 100])
