@@ -121,7 +121,7 @@ class Suspects:
         return page is not None and (not noise or self._refused.get(page, 0) > 1)
 
     def patience(self, noise: float) -> float:
-        """Times the usual silence before a recheck; none where refusals come by chance."""
+        """Times the usual silence before a recheck, >= 1; just 1 where refusals come by chance."""
         return 1.0 if noise else self._patience
 
     def on_accepted(self, page: Page | None, *, noise: float = 0.0) -> None:

@@ -162,7 +162,7 @@ def test_an_excused_page_is_excused_until_it_is_accepted(suspects: Suspects) -> 
 
 
 def test_rechecks_of_pages_that_are_served_after_all_came_too_early(suspects: Suspects) -> None:
-    """Twice the usual wait, four times; half of it once a page was broken. Beside chance, none."""
+    """Twice the usual wait, four times; half of it once a page was broken. Beside chance, once."""
     patience = [suspects.patience(0.0)]
     for page in "ab":
         suspects.on_epoch()
