@@ -44,6 +44,9 @@ DRAIN = 10.0
 RECHECK_MOST = 12.0
 """Most seconds of silence before a recheck: just over ten, as people write limits."""
 
+PATIENCE = 3.0
+"""Power of the visits that refused pages take, by which a recheck waits longer than usual."""
+
 TOO_GENEROUS = 4.0
 """Gaps of the rate of its rules that a recheck may wait for, where that is longer: a rule may say
 so many times what the site allows."""
@@ -339,8 +342,8 @@ class Slot:
 
     def is_suspect(self, page: Page) -> bool:
         """Whether this page is one that a probe avoids, or the one that a recheck asks for."""
-        sole = self.suspects.sole if self.wanted is Wanted.SUSPECTED else None
-        return page in self.suspects if sole is None else page == sole
+        suspect = self.suspects.suspect if self.wanted is Wanted.SUSPECTED else None
+        return page in self.suspects if suspect is None else page == suspect
 
     # Sends
 
@@ -389,7 +392,7 @@ class Slot:
     def on_lost(self, permit: Permit) -> None:
         """A permit ended without an answer of the site: a probe may be sent again."""
         self._end(permit)
-        if permit.recheck and self.phase is Phase.CLOSED and self.suspects.sole is not None:
+        if permit.recheck and self.phase is Phase.CLOSED and self.suspects.suspect is not None:
             self._recheck_at = permit.sent_at
 
     def on_doubt(self, permit: Permit) -> None:
@@ -587,7 +590,7 @@ class Slot:
         self._failures.on_accepted()
         if self.suspects is not NO_SUSPECTS:
             known = self.suspects.refuses_first
-            self.suspects.on_accepted(answer.page, noise=self.ceiling.noise_ratio)
+            self.suspects.on_accepted(answer.page)
             if self.suspects.refuses_first and not known:
                 self.acquit(now)
         self.pace.on_accepted()
@@ -603,7 +606,7 @@ class Slot:
         noise = self.ceiling.noise_ratio
         if self.suspects.asks_again(noise):
             wait = recovery.waited if recovery.tries else 0.0
-            usual = self.ceiling.recheck * self.suspects.patience(noise)
+            usual = self.ceiling.recheck * (1.0 if noise else self.suspects.visits**PATIENCE)
             gap = 1.0 / self.expected_rate if self.expected_rate else 0.0
             most = max(RECHECK_MOST, TOO_GENEROUS * gap)
             self._recheck_at = now + min(max(wait, usual), most)
@@ -636,12 +639,13 @@ class Slot:
             answer.page,
             probe=permit.probe,
             recheck=permit.recheck,
+            now=now,
             silent=NEVER if answer.outcome is Outcome.FAILED else self._backoff.seconds,
             noise=self.ceiling.noise_ratio,
             share=share,
         )
         if blame is not Blame.PACE:
-            wait = max(BREATH, answer.told or 0.0)
+            wait = max(BREATH * suspects.visits, answer.told or 0.0)
             if self.phase is Phase.CLOSED or permit.probe:
                 self._backoff.first(rate=NEVER, told=answer.told, failed=True)
             else:  # it is late, and the pause goes on
@@ -771,9 +775,12 @@ class Slot:
         )
 
     def _pardon(self, page: Page | None, now: float) -> None:
-        """Take the latest cut back, if this page alone caused it."""
-        if page is not None and self.suspects.sole == page:
-            self.suspects.on_pardon()
+        """This page is at fault in the present epoch: take its cut back, if it alone caused it."""
+        if page is None or self.suspects.suspect != page:
+            return
+        is_alone = self.suspects.sole == page
+        self.suspects.on_pardon()
+        if is_alone:
             self.ceiling.on_rollback(now)
             self._excused = True
 

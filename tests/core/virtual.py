@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from hypothesis import HealthCheck, Phase, settings
 
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
+from scrapy_adaptive.core.diagnosis.broken_pages import MINUTE
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.slot import Slot
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Answer, Decision, Hold, Outcome, Page, Permit, Reason
+from scrapy_adaptive.core.types import Answer, Decision, Event, Hold, Outcome, Page, Permit, Reason
 
 STEADY = settings(
     deadline=None,
@@ -146,10 +147,15 @@ class Virtual:
             self.accept(self.send(key), page=page)
 
     def refuse_always(self, page: Page, *, after: int) -> Decision:
-        """Once so many others were served that page is refused, and again at its recheck."""
+        """Once so many others were served that page is refused, at its recheck, and a minute later:
+        the first page of all that is excused is not broken sooner."""
         self.fetch(after, page="served")
         self.wait_out()
         self.refuse(self.send(), page=page)
+        self.fetch(page="served")
+        self.wait_out()
+        assert self.refuse(self.send(), page=page).event is Event.LATE
+        self.wait(MINUTE)
         self.fetch(page="served")
         self.wait_out()
         return self.refuse(self.send(), page=page)

@@ -2,19 +2,20 @@
 
 Laws
 ----
-* A page is suspected when it alone was refused in its congestion epoch.
+* A page is suspected when it alone was refused in its congestion epoch, or was again, with others.
 * A suspected page refused again at its recheck is excused: another page was accepted after the same
   silence, so the pace is not to blame, nor for its next refusals.
 * An excused page is broken once it was refused more often in a row than chance explains, as often
-  as the site refuses pages at their first visit. Refusals at the pace itself prove nothing: a page
-  may come back whenever a bucket is empty.
+  as the site refuses pages at their first visit, or at a later one pages that it serves in the end.
+  Refusals at the pace itself prove nothing: a page may come back whenever a bucket is empty.
+* In the minute after the first excuse of all none is broken: until one page was served after all,
+  nobody can tell them from those of a slow backend.
 * A page whose probe is the third in a row to be refused while only refused pages are left is
   broken too; but a host that has served others may have a limit a minute, which is waited for once,
   unless the page is excused.
 * A site that serves pages at their second visit alone refuses each of them once: that is neither
   the pace nor the page.
-* A recheck that was refused of a page which is served later came too early: the next one waits
-  twice as long.
+* As more later visits are in vain, rechecks, and the pauses of excused pages, wait longer.
 * An accepted page is neither suspected, excused nor broken.
 * A page that fails again, though its host accepted others since it failed first, is at fault.
 * Memory is bounded; the oldest page is forgotten first.
@@ -26,8 +27,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Annotated, TypeAlias, TypeVar
 
-from scrapy_adaptive.core.evidence import UNLIKELY
-from scrapy_adaptive.core.state.fields import Latest, Mark, Range
+from scrapy_adaptive.core.evidence import MEMORY, UNLIKELY
+from scrapy_adaptive.core.state.fields import LONG_AGO, Count, Instant, Latest, Mark
 from scrapy_adaptive.core.types import Page
 
 V = TypeVar("V")
@@ -45,8 +46,9 @@ AT_RECHECK = 2
 """Refusals that one at a recheck counts for, as another page was accepted after the same silence;
 not where refusals come by chance."""
 
-MOST_PATIENCE = 256.0
-"""Times the usual silence before a recheck, at most; its seconds are bounded as well."""
+AT_FIRST = 4.0
+"""Pages served at their second visit that every site is thought to have served: a few others tell
+little."""
 
 MOST_PAGES = 256
 """Most pages remembered per slot and kind."""
@@ -80,10 +82,14 @@ class Suspects:
     """Page to its refusals."""
     _excused: Carried[None] = field(default_factory=dict)
     """Those whose refusals say nothing of the pace."""
-    _patience: Annotated[float, Range(1.0, MOST_PATIENCE)] = 1.0
-    """Times the usual silence before a recheck: doubled by each excused page that was served after
-    all, halved by each that was broken."""
-    _sole: Annotated[Page | None, Mark.SPARE] = None
+    excused_at: Instant = LONG_AGO
+    """The instant of the first excuse of all."""
+    _late: Count = 0.0
+    """Pages that were served after they had been refused; old ones fade."""
+    _vain: Count = 0.0
+    """Refusals of those beyond one each."""
+    suspect: Annotated[Page | None, Mark.SPARE] = None
+    """The page that was refused last in the latest epoch: the one that a recheck asks for."""
     _crowded: bool = False
     _fresh_count: int = 0
     """Pages that were refused at their first visit."""
@@ -107,7 +113,13 @@ class Suspects:
     @property
     def sole(self) -> Page | None:
         """The page that alone was refused in the latest epoch."""
-        return None if self._crowded else self._sole
+        return None if self._crowded else self.suspect
+
+    @property
+    def visits(self) -> float:
+        """Visits that a page takes once it was refused until it is served, of those that are; >= 1,
+        on average."""
+        return 1.0 + self._vain / (AT_FIRST + self._late)
 
     @property
     def refuses_first(self) -> bool:
@@ -115,22 +127,14 @@ class Suspects:
         return self._second >= STUCK_PROBES
 
     def asks_again(self, noise: float) -> bool:
-        """Whether one page is to be rechecked; where refusals come by chance, if it was refused
-        twice."""
-        page = self.sole
-        return page is not None and (not noise or self._refused.get(page, 0) > 1)
+        """Whether one page is to be rechecked; where refusals come by chance, or others were
+        refused beside it, if it was refused twice."""
+        page = self.suspect
+        is_doubtful = noise > 0.0 or self._crowded
+        return page is not None and (not is_doubtful or self._refused.get(page, 0) > 1)
 
-    def patience(self, noise: float) -> float:
-        """Times the usual silence before a recheck, >= 1; just 1 where refusals come by chance."""
-        return 1.0 if noise else self._patience
-
-    def on_accepted(self, page: Page | None, *, noise: float = 0.0) -> None:
-        """A page was accepted; `page` is needed while any is remembered.
-
-        Args:
-            noise: share of the requests that are refused by chance, where one is known: then it
-                proves nothing that an excused page is served.
-        """
+    def on_accepted(self, page: Page | None) -> None:
+        """A page was accepted; `page` is needed while any is remembered."""
         self._accepted_count += 1
         if page not in self._refused:
             self._second = 0
@@ -141,22 +145,28 @@ class Suspects:
         self.looks_again = False
         if page is not None:
             self._failed.pop(page, None)
-            if page == self._sole:
-                self._sole = None
+            if page == self.suspect:
+                self.suspect = None
                 self._crowded = False
-            self._refused.pop(page, None)
-            if page in self._excused:
-                del self._excused[page]
-                self._patience = min(MOST_PATIENCE, self._patience * (1.0 if noise else 2.0))
+            self._excused.pop(page, None)
+            self._on_served(after=self._refused.pop(page, 0))
+
+    def _on_served(self, *, after: int) -> None:
+        """A page was served after so many refusals; 0 for one that never was refused."""
+        if after:
+            self._late += 1.0
+            self._vain += after - 1
+        if self._late + self._vain > MEMORY:
+            self._late, self._vain = 0.5 * self._late, 0.5 * self._vain
 
     def on_epoch(self) -> None:
         """A congestion epoch begins."""
-        self._sole = None
+        self.suspect = None
         self._crowded = self.looks_again = False
 
     def on_pardon(self) -> None:
         """The page of the present epoch is excused: nothing more is learned of it."""
-        self._sole = None
+        self.suspect = None
         self._crowded = False
 
     def blame(
@@ -165,6 +175,7 @@ class Suspects:
         *,
         probe: bool,
         recheck: bool,
+        now: float = 0.0,
         silent: float = MINUTE,
         noise: float = 0.0,
         share: float = 0.0,
@@ -172,6 +183,7 @@ class Suspects:
         """A refusal has arrived: what is to blame. It is counted where that is not the pace.
 
         Args:
+            now: monotonic seconds.
             silent: seconds of silence before it.
             noise: share of the requests that are refused by chance, where one is known.
             share: share of the pages of its class that are refused at their first visit.
@@ -182,21 +194,21 @@ class Suspects:
         if probe:
             is_late = silent >= MINUTE or page in self._excused or not self._accepted_count
             self._on_probe_refused(is_fresh=not before, is_late=is_late)
-        is_own = recheck and page == self.sole and not self.refuses_first
+        is_own = recheck and page == self.suspect and not self.refuses_first
         times = before + (AT_RECHECK if is_own and not noise else 1)
         fresh = self._fresh_count + (not before)
-        share = max(noise, share, fresh / max(1, fresh + self._accepted_count))
+        again = 1.0 - 1.0 / self.visits
+        share = max(noise, share, again, fresh / max(1, fresh + self._accepted_count))
         unlikely = UNLIKELY**2 if noise else UNLIKELY  # then all pages of the crawl are at stake
-        was_often, is_often = (
-            count >= STUCK_PROBES and share**count < unlikely for count in (before, times)
-        )
-        is_stuck = self._stuck >= STUCK_PROBES and noise**times <= UNLIKELY
         is_excused = is_own or page in self._excused
+        chance = max(noise, again) if is_excused else noise
+        is_stuck = self._stuck >= STUCK_PROBES and chance**times <= UNLIKELY
         if not (is_excused or is_stuck):
             return Blame.PACE
-        is_broken = is_often or is_stuck
-        if is_broken and not was_often:
-            self._patience = max(1.0, 0.5 * self._patience)
+        if self.excused_at == LONG_AGO:
+            self.excused_at = now
+        is_often = times >= STUCK_PROBES and share**times < unlikely
+        is_broken = is_stuck or (is_often and now - self.excused_at >= MINUTE)
         self._excused = _with(self._excused, page, None)
         self._count(page, times)
         return Blame.BROKEN if is_broken else Blame.PAGE
@@ -224,8 +236,8 @@ class Suspects:
         if page is None:
             return
         self._count(page, 1 + self._refused.get(page, 0))
-        self._crowded |= self._sole not in (None, page)
-        self._sole = page
+        self._crowded |= self.suspect not in (None, page)
+        self.suspect = page
 
     def _count(self, page: Page, times: int) -> None:
         is_fresh = page not in self._refused

@@ -2,12 +2,12 @@
 
 import pytest
 
-from scrapy_adaptive.core.diagnosis.broken_pages import MOST_PAGES, MOST_PATIENCE, Blame, Suspects
+from scrapy_adaptive.core.diagnosis.broken_pages import MINUTE, MOST_PAGES, Blame, Suspects
 
 
 def refused_once() -> Suspects:
-    """Page "a" was refused alone in its epoch."""
-    suspects = Suspects()
+    """Page "a" was refused alone in its epoch, another was excused a minute ago."""
+    suspects = Suspects(excused_at=0.0)
     suspects.on_epoch()
     suspects.on_refused("a")
     return suspects
@@ -32,10 +32,11 @@ def blamed(
     *,
     probe: bool = False,
     recheck: bool = False,
+    now: float = MINUTE,
     noise: float = 0.0,
 ) -> Blame:
     """A refusal arrives: what is to blame; it is remembered where that is the pace."""
-    blame = suspects.blame(page, probe=probe, recheck=recheck, noise=noise)
+    blame = suspects.blame(page, probe=probe, recheck=recheck, now=now, noise=noise)
     if blame is Blame.PACE:
         suspects.on_refused(page)
     return blame
@@ -131,8 +132,10 @@ def test_where_a_class_is_refused_often_its_pages_are_asked_more_often(suspects:
     """One page of 1,001 of the host is refused, but half of its class: a half to the sixteenth is
     1.5e-5, to the seventeenth 7.6e-6; a recheck counts twice."""
     served(suspects, 1000)
-    assert suspects.blame("a", probe=False, recheck=True, share=0.5) is Blame.PAGE
-    found = [suspects.blame("a", probe=False, recheck=False, share=0.5) for _ in range(14)]
+    assert suspects.blame("a", probe=False, recheck=True, now=MINUTE, share=0.5) is Blame.PAGE
+    found = [
+        suspects.blame("a", probe=False, recheck=False, now=MINUTE, share=0.5) for _ in range(14)
+    ]
     assert found == [Blame.PAGE] * 13 + [Blame.BROKEN]
 
 
@@ -161,40 +164,68 @@ def test_an_excused_page_is_excused_until_it_is_accepted(suspects: Suspects) -> 
     assert blamed(suspects, "a") is Blame.PACE
 
 
-def test_rechecks_of_pages_that_are_served_after_all_came_too_early(suspects: Suspects) -> None:
-    """Twice the usual wait, four times; half of it once a page was broken. Beside chance, once."""
-    patience = [suspects.patience(0.0)]
-    for page in "ab":
+def test_visits_are_counted_of_pages_that_are_served_in_the_end(suspects: Suspects) -> None:
+    """Four pages at one visit each are what every site begins with; "a" takes three more, as its
+    recheck counts for two; "b" one; "c" is never served, and says nothing."""
+    assert suspects.visits == 1.0
+    blamed(suspects, "a", recheck=True)
+    suspects.on_accepted("a")
+    assert suspects.visits == 1.0 + 2.0 / 5.0
+    for page in "bc":
         suspects.on_epoch()
         suspects.on_refused(page)
-        blamed(suspects, page, recheck=True)
-        suspects.on_accepted(page)
-        patience.append(suspects.patience(0.0))
-    assert patience == [1.0, 2.0, 4.0]
-    assert suspects.patience(0.05) == 1.0
-    suspects.on_epoch()
-    suspects.on_refused("c")
-    served(suspects, 200)
-    assert blamed(suspects, "c", recheck=True) is Blame.BROKEN
-    assert suspects.patience(0.0) == 2.0
-    assert [blamed(suspects, "c") for _ in range(2)] == [Blame.BROKEN] * 2, "Scrapy's retries"
-    assert suspects.patience(0.0) == 2.0
+    suspects.on_accepted("b")
+    assert suspects.visits == 1.0 + 2.0 / 6.0
+    assert blamed(suspects, "c", recheck=True) is Blame.PAGE
+    assert suspects.visits == 1.0 + 2.0 / 6.0
 
 
-def test_where_they_are_refused_by_chance_they_did_not(suspects: Suspects) -> None:
-    blamed(suspects, "a", recheck=True)
-    suspects.on_accepted("a", noise=0.1)
-    assert suspects.patience(0.0) == 1.0
-
-
-def test_it_has_an_end() -> None:
+def test_old_visits_fade() -> None:
+    """A hundred pages that take four visits each, and two hundred that take one."""
     suspects = Suspects()
-    for page in range(20):
-        suspects.on_epoch()
-        suspects.on_refused(f"{page}")
-        blamed(suspects, f"{page}", recheck=True)
-        suspects.on_accepted(f"{page}")
-    assert suspects.patience(0.0) == MOST_PATIENCE
+    for count, refusals in ((100, 4), (200, 1)):
+        for _ in range(count):
+            for _ in range(refusals):
+                suspects.on_refused("a")
+            suspects.on_accepted("a")
+        assert suspects.visits > 2.8 if refusals > 1 else suspects.visits < 1.2
+
+
+def test_a_page_of_a_slow_backend_is_not_broken_sooner_than_others_were_served() -> None:
+    """Of eight pages that were refused 19 times each, two are remembered, with 36 refusals beyond
+    the first: 1 + 36 / (4 + 2) = 7 visits. Six of seven to the sixtieth is 9.6e-5."""
+    suspects = served(Suspects(), 1000)
+    for page in "abcdefgh":
+        for _ in range(19):
+            suspects.on_refused(page)
+        suspects.on_accepted(page)
+    suspects.on_epoch()
+    suspects.on_refused("z")
+    blames = [blamed(suspects, "z", recheck=True)] + [blamed(suspects, "z") for _ in range(59)]
+    assert set(blames) == {Blame.PAGE}
+
+
+def test_no_page_is_broken_in_the_minute_after_the_first_excuse() -> None:
+    suspects = served(Suspects(), 1000)
+    suspects.on_epoch()
+    suspects.on_refused("a")
+    assert blamed(suspects, "a", recheck=True, now=1.0) is Blame.PAGE
+    assert blamed(suspects, "a", now=60.9) is Blame.PAGE
+    assert blamed(suspects, "a", now=61.0) is Blame.BROKEN
+    suspects.on_epoch()
+    suspects.on_refused("b")
+    assert blamed(suspects, "b", recheck=True, now=61.1) is Blame.BROKEN, "it was the first alone"
+
+
+def test_of_pages_refused_together_one_that_was_before_is_asked_again(suspects: Suspects) -> None:
+    """Two broken pages that wait side by side would never be found one by one."""
+    suspects.on_refused("b")
+    assert not suspects.asks_again(0.0)
+    suspects.on_epoch()
+    suspects.on_refused("b")
+    suspects.on_refused("a")
+    assert suspects.asks_again(0.0)
+    assert (suspects.suspect, suspects.sole) == ("a", None)
 
 
 def test_an_accepted_page_is_neither_refused_nor_excused(suspects: Suspects) -> None:
