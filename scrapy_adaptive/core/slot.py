@@ -630,11 +630,7 @@ class Slot:
         self, permit: Permit, answer: Answer, now: float, chance: float
     ) -> tuple[Event, str] | None:
         """What a refusal says where the pace is not to blame; None where it may be."""
-        suspects, share = self.suspects, 0.0
-        if self.classes is not None and answer.kind is not None:
-            if answer.page not in suspects:
-                self.classes.on_first_refused(answer.kind)
-            share = self.classes.refused_share(answer.kind)
+        suspects = self.suspects
         blame = suspects.blame(
             answer.page,
             probe=permit.probe,
@@ -642,7 +638,6 @@ class Slot:
             now=now,
             silent=NEVER if answer.outcome is Outcome.FAILED else self._backoff.seconds,
             noise=self.ceiling.noise_ratio,
-            share=share,
         )
         if blame is not Blame.PACE:
             wait = max(BREATH * suspects.visits, answer.told or 0.0)

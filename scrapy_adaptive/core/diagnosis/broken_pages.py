@@ -178,7 +178,6 @@ class Suspects:
         now: float = 0.0,
         silent: float = MINUTE,
         noise: float = 0.0,
-        share: float = 0.0,
     ) -> Blame:
         """A refusal has arrived: what is to blame. It is counted where that is not the pace.
 
@@ -186,7 +185,6 @@ class Suspects:
             now: monotonic seconds.
             silent: seconds of silence before it.
             noise: share of the requests that are refused by chance, where one is known.
-            share: share of the pages of its class that are refused at their first visit.
         """
         if page is None:
             return Blame.PACE
@@ -198,7 +196,7 @@ class Suspects:
         times = before + (AT_RECHECK if is_own and not noise else 1)
         fresh = self._fresh_count + (not before)
         again = 1.0 - 1.0 / self.visits
-        share = max(noise, share, again, fresh / max(1, fresh + self._accepted_count))
+        share = max(noise, again, fresh / max(1, fresh + self._accepted_count))
         unlikely = UNLIKELY**2 if noise else UNLIKELY  # then all pages of the crawl are at stake
         is_excused = is_own or page in self._excused
         chance = max(noise, again) if is_excused else noise

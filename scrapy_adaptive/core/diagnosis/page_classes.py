@@ -75,10 +75,9 @@ def normalised(path: str, query: str = "") -> str:
 class Classes:
     """The evidence of one slot: which classes are served, and which are refused."""
 
-    __slots__ = ("_close", "_closeness", "_evidence", "_lately", "_refused", "_served", "_total")
+    __slots__ = ("_close", "_closeness", "_evidence", "_lately", "_served", "_total")
 
     _served: Annotated[dict[str, Count], Latest(MOST)]
-    _refused: Annotated[dict[str, Count], Latest(MOST)]
     _total: Count
     _evidence: Annotated[dict[str, Amount], Latest(MOST)]
     _close: Count
@@ -86,8 +85,6 @@ class Classes:
 
     def __init__(self) -> None:
         self._served: dict[str, float] = {}
-        self._refused: dict[str, float] = {}
-        """Class to its pages that were refused at their first visit, since others were served."""
         self._total = 0.0
         self._lately: list[str] = []
         """Classes of the last pages that were accepted."""
@@ -108,17 +105,6 @@ class Classes:
         """Share of the requests accepted lately that had this class; high while few are known."""
         return (self._served.get(kind, 0.0) + 1.0) / (self._total + 1.0)
 
-    def on_first_refused(self, kind: str) -> None:
-        """A page of that class was refused at its first visit."""
-        if kind in self._served:
-            self._refused[kind] = self._refused.get(kind, 0.0) + 1.0
-
-    def refused_share(self, kind: str) -> float:
-        """Share of the pages of that class that are refused at their first visit; 0 where none was
-        ever served."""
-        served, refused = self._served.get(kind, 0.0), self._refused.get(kind, 0.0)
-        return refused / (refused + served) if served else 0.0
-
     @property
     def _reach(self) -> int:
         """Pages back that are close: a share of the classes, those counted less that are rare."""
@@ -135,7 +121,8 @@ class Classes:
         self._served[kind] = self._served.get(kind, 0.0) + 1.0
         self._total += 1.0
         if self._total > MEMORY:
-            self._served, self._refused = _halved(self._served), _halved(self._refused)
+            halves = {each: 0.5 * count for each, count in self._served.items()}
+            self._served = {each: half for each, half in halves.items() if half > 0.25}
             self._total = sum(self._served.values())
             self._close *= 0.5
 
@@ -170,15 +157,9 @@ class Classes:
     def forget(self, kind: str) -> None:
         """The class has a slot of its own from here."""
         self._evidence.pop(kind, None)
-        self._refused.pop(kind, None)
         before, self._total = self._total, self._total - self._served.pop(kind, 0.0)
         self._close *= self._total / before if before else 0.0
         self._lately = [each for each in self._lately if each != kind]
-
-
-def _halved(counts: dict[str, float]) -> dict[str, float]:
-    """Half of each; what is next to none is forgotten."""
-    return {each: 0.5 * count for each, count in counts.items() if count > 0.5}
 
 
 class Families:

@@ -128,17 +128,6 @@ def test_where_refusals_come_by_chance_a_page_is_rechecked_from_its_second_on(
     assert suspects.asks_again(0.1)
 
 
-def test_where_a_class_is_refused_often_its_pages_are_asked_more_often(suspects: Suspects) -> None:
-    """One page of 1,001 of the host is refused, but half of its class: a half to the sixteenth is
-    1.5e-5, to the seventeenth 7.6e-6; a recheck counts twice."""
-    served(suspects, 1000)
-    assert suspects.blame("a", probe=False, recheck=True, now=MINUTE, share=0.5) is Blame.PAGE
-    found = [
-        suspects.blame("a", probe=False, recheck=False, now=MINUTE, share=0.5) for _ in range(14)
-    ]
-    assert found == [Blame.PAGE] * 13 + [Blame.BROKEN]
-
-
 def test_another_page_refused_at_the_recheck_is_not_excused(suspects: Suspects) -> None:
     assert blamed(suspects, "b", recheck=True) is Blame.PACE
 

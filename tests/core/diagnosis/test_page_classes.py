@@ -16,7 +16,7 @@ from scrapy_adaptive.core.diagnosis.page_classes import (
     Families,
     normalised,
 )
-from scrapy_adaptive.core.evidence import BLIND, MEMORY
+from scrapy_adaptive.core.evidence import BLIND
 from scrapy_adaptive.core.state.reading import Clock, read_into
 from scrapy_adaptive.core.state.writing import written
 
@@ -166,34 +166,6 @@ def test_a_remembered_key_makes_its_family_again() -> None:
         families.recall(key)
     assert families.of("a") == ("a", "a /search/#")
     assert "my slot" not in families
-
-
-def test_the_share_of_a_class_that_is_refused_is_of_its_own_pages() -> None:
-    """One of the four pages; of a class of which nothing was served nobody knows."""
-    classes = Classes()
-    for kind in ("/a", "/a", "/a", "/b"):
-        classes.on_accepted(kind)
-    for kind in ("/a", "/c"):
-        classes.on_first_refused(kind)
-    assert [classes.refused_share(kind) for kind in ("/a", "/b", "/c", "/d")] == [0.25, 0, 0, 0]
-
-
-def test_it_is_forgotten_as_fast_as_what_is_served() -> None:
-    classes = Classes()
-    classes.on_accepted("/a")
-    classes.on_first_refused("/a")
-    assert classes.refused_share("/a") == 0.5
-    for _ in range(4 * MEMORY):
-        classes.on_accepted("/a")
-    assert classes.refused_share("/a") == 0.0
-
-
-def test_refusals_of_classes_of_which_nothing_was_served_are_not_counted() -> None:
-    """A hostile site would fill the memory with them."""
-    classes = Classes()
-    classes.on_first_refused("/a")
-    classes.on_accepted("/a")
-    assert classes.refused_share("/a") == 0.0
 
 
 def test_of_many_classes_the_shares_are_of_those_that_were_kept() -> None:
