@@ -640,11 +640,10 @@ class Slot:
             noise=self.ceiling.noise_ratio,
         )
         if blame is not Blame.PACE:
-            wait = max(BREATH * suspects.visits, answer.told or 0.0)
+            wait = max(min(BREATH * suspects.visits, RECHECK_MOST), answer.told or 0.0)
             if self.phase is Phase.CLOSED or permit.probe:
                 self._backoff.first(rate=NEVER, told=answer.told, failed=True)
-            else:  # it is late, and the pause goes on
-                self._backoff.lengthen(wait)
+            self._backoff.lengthen(wait)  # if it is late, the pause goes on
             self._excused |= self.phase is Phase.CLOSED
             self._pardon(answer.page, now)
             self._pause(now, wait, chance, answer)

@@ -15,6 +15,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.types import Answer, Hold, Outcome, Permit, Wanted
@@ -63,7 +64,7 @@ class Timeline:
 
 
 class Frontier:
-    """The pages of one site that wait to be fetched, by slot; fresh ones without end.
+    """The pages of one site that wait to be fetched, by slot.
 
     Args:
         pages: what there is to fetch; a page of a slot of which enough wait is passed over.
@@ -73,7 +74,7 @@ class Frontier:
     def __init__(self, pages: Iterator[Page], kinds: Callable[[], Mapping[str, str]]) -> None:
         self._fresh = pages
         self._kinds = kinds
-        self._waiting: dict[str, deque[Page]] = {HOST: deque(next(pages) for _ in range(WAITING))}
+        self._waiting: dict[str, deque[Page]] = {HOST: deque(islice(pages, WAITING))}
         self._retries: Counter[int] = Counter()
         self._refused: set[int] = set()
 
@@ -116,7 +117,9 @@ class Frontier:
         for _ in range(PASSED_OVER):
             if len(waiting) >= WAITING:
                 return
-            page = next(self._fresh)
+            page = next(self._fresh, None)
+            if page is None:
+                return
             joined = self._of(page)
             if len(joined) < WAITING:
                 joined.append(page)
@@ -150,7 +153,7 @@ class Crawl:
     Args:
         governor: paces it.
         server: the site.
-        pages: what there is to fetch, without end.
+        pages: what there is to fetch; mostly without end.
         delay: returns the seconds that one message takes over the network, each way.
         awake: returns the instant at which the crawler does what is due at one; at once without it.
     """

@@ -135,9 +135,9 @@ class TestRechecks:
         assert decision.delay == 1.0
 
     def test_a_suspect_is_broken_where_chance_does_not_explain_its_refusals(self) -> None:
-        """A recheck counts twice; one page of 18 is refused, four times in a row: 9.5e-6."""
+        """A recheck counts twice; one page of 11 is refused, five times in a row: 6.2e-6."""
         virtual = Virtual(Limits(start_delay=1.0))
-        decision = virtual.refuse_always("x", after=15)
+        decision = virtual.refuse_always("x", after=7)
         assert (decision.event, decision.again) == (Event.BROKEN, False)
 
     def test_what_a_broken_page_was_told_is_obeyed(self, suspecting: Virtual) -> None:

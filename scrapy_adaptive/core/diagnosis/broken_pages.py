@@ -8,8 +8,8 @@ Laws
 * An excused page is broken once it was refused more often in a row than chance explains, as often
   as the site refuses pages at their first visit, or at a later one pages that it serves in the end.
   Refusals at the pace itself prove nothing: a page may come back whenever a bucket is empty.
-* In the minute after the first excuse of all none is broken: until one page was served after all,
-  nobody can tell them from those of a slow backend.
+* In the minute after an excused page came back first, more refusals are asked for: until a page
+  was served after all, nobody can tell them from those of a slow backend.
 * A page whose probe is the third in a row to be refused while only refused pages are left is
   broken too; but a host that has served others may have a limit a minute, which is waited for once,
   unless the page is excused.
@@ -28,7 +28,7 @@ from enum import Enum, auto
 from typing import Annotated, TypeAlias, TypeVar
 
 from scrapy_adaptive.core.evidence import MEMORY, UNLIKELY
-from scrapy_adaptive.core.state.fields import LONG_AGO, Count, Instant, Latest, Mark
+from scrapy_adaptive.core.state.fields import LONG_AGO, Instant, Latest, Mark, Range
 from scrapy_adaptive.core.types import Page
 
 V = TypeVar("V")
@@ -45,6 +45,10 @@ people write limits per minute."""
 AT_RECHECK = 2
 """Refusals that one at a recheck counts for, as another page was accepted after the same silence;
 not where refusals come by chance."""
+
+SOON = 0.2
+"""Share of their visits in which excused pages are thought to be refused until a minute has passed
+since the first of them came back."""
 
 AT_FIRST = 4.0
 """Pages served at their second visit that every site is thought to have served: a few others tell
@@ -83,11 +87,11 @@ class Suspects:
     _excused: Carried[None] = field(default_factory=dict)
     """Those whose refusals say nothing of the pace."""
     excused_at: Instant = LONG_AGO
-    """The instant of the first excuse of all."""
-    _late: Count = 0.0
+    """The instant at which an excused page was refused again, the first of all."""
+    _late: Annotated[float, Range(0.0, MEMORY)] = 0.0
     """Pages that were served after they had been refused; old ones fade."""
-    _vain: Count = 0.0
-    """Refusals of those beyond one each."""
+    _vain: Annotated[float, Range(0.0, MEMORY)] = 0.0
+    """Refusals beyond one each of those that were excused."""
     suspect: Annotated[Page | None, Mark.SPARE] = None
     """The page that was refused last in the latest epoch: the one that a recheck asks for."""
     _crowded: bool = False
@@ -117,8 +121,8 @@ class Suspects:
 
     @property
     def visits(self) -> float:
-        """Visits that a page takes once it was refused until it is served, of those that are; >= 1,
-        on average."""
+        """How often a page that was refused is asked for until it is served, on average; >= 1. Of
+        pages that never are nothing is counted."""
         return 1.0 + self._vain / (AT_FIRST + self._late)
 
     @property
@@ -147,15 +151,17 @@ class Suspects:
             self._failed.pop(page, None)
             if page == self.suspect:
                 self.suspect = None
-                self._crowded = False
-            self._excused.pop(page, None)
-            self._on_served(after=self._refused.pop(page, 0))
+            if page in self._refused:
+                self._on_served_late(page)
 
-    def _on_served(self, *, after: int) -> None:
-        """A page was served after so many refusals; 0 for one that never was refused."""
-        if after:
-            self._late += 1.0
-            self._vain += after - 1
+    def _on_served_late(self, page: Page) -> None:
+        """A page was served that had been refused: for itself if it was excused, else for the
+        pace. One page alone does not decide how many visits others take."""
+        times = self._refused.pop(page)
+        if page in self._excused:
+            del self._excused[page]
+            self._vain += min(times - 1.0, AT_FIRST + self._late)
+        self._late += 1.0
         if self._late + self._vain > MEMORY:
             self._late, self._vain = 0.5 * self._late, 0.5 * self._vain
 
@@ -167,7 +173,6 @@ class Suspects:
     def on_pardon(self) -> None:
         """The page of the present epoch is excused: nothing more is learned of it."""
         self.suspect = None
-        self._crowded = False
 
     def blame(
         self,
@@ -195,18 +200,19 @@ class Suspects:
         is_own = recheck and page == self.suspect and not self.refuses_first
         times = before + (AT_RECHECK if is_own and not noise else 1)
         fresh = self._fresh_count + (not before)
-        again = 1.0 - 1.0 / self.visits
+        is_excused = is_own or page in self._excused
+        if page in self._excused and self.excused_at == LONG_AGO:
+            self.excused_at = now
+        is_soon = self.excused_at == LONG_AGO or now - self.excused_at < MINUTE
+        again = max(1.0 - 1.0 / self.visits, SOON if is_soon else 0.0)
         share = max(noise, again, fresh / max(1, fresh + self._accepted_count))
         unlikely = UNLIKELY**2 if noise else UNLIKELY  # then all pages of the crawl are at stake
-        is_excused = is_own or page in self._excused
+        is_often = times >= STUCK_PROBES and share**times < unlikely
         chance = max(noise, again) if is_excused else noise
         is_stuck = self._stuck >= STUCK_PROBES and chance**times <= UNLIKELY
         if not (is_excused or is_stuck):
             return Blame.PACE
-        if self.excused_at == LONG_AGO:
-            self.excused_at = now
-        is_often = times >= STUCK_PROBES and share**times < unlikely
-        is_broken = is_stuck or (is_often and now - self.excused_at >= MINUTE)
+        is_broken = is_often or is_stuck
         self._excused = _with(self._excused, page, None)
         self._count(page, times)
         return Blame.BROKEN if is_broken else Blame.PAGE

@@ -169,41 +169,79 @@ def test_visits_are_counted_of_pages_that_are_served_in_the_end(suspects: Suspec
     assert suspects.visits == 1.0 + 2.0 / 6.0
 
 
+def served_late(suspects: Suspects, count: int, *, refusals: int) -> Suspects:
+    """So many pages are served after so many refusals, the first of which excused them if there
+    were several."""
+    for _ in range(count):
+        suspects.on_epoch()
+        suspects.on_refused("late")
+        for visit in range(refusals - 1):
+            blamed(suspects, "late", recheck=not visit, noise=0.01)  # then it counts once
+        suspects.on_accepted("late")
+    return suspects
+
+
 def test_old_visits_fade() -> None:
     """A hundred pages that take four visits each, and two hundred that take one."""
-    suspects = Suspects()
-    for count, refusals in ((100, 4), (200, 1)):
-        for _ in range(count):
-            for _ in range(refusals):
-                suspects.on_refused("a")
-            suspects.on_accepted("a")
-        assert suspects.visits > 2.8 if refusals > 1 else suspects.visits < 1.2
+    suspects = served_late(Suspects(), 100, refusals=4)
+    assert suspects.visits > 2.8
+    assert served_late(suspects, 200, refusals=1).visits < 1.2
+
+
+def test_one_page_alone_does_not_decide_how_many_visits_others_take() -> None:
+    """It was refused for an hour; it counts no more than the four that each site begins with."""
+    assert served_late(Suspects(), 1, refusals=1000).visits == 1.0 + 4.0 / 5.0
+
+
+def test_refusals_for_the_pace_are_no_visits_in_vain(suspects: Suspects) -> None:
+    for _ in range(10):
+        blamed(suspects, "a")
+    suspects.on_accepted("a")
+    assert suspects.visits == 1.0
 
 
 def test_a_page_of_a_slow_backend_is_not_broken_sooner_than_others_were_served() -> None:
-    """Of eight pages that were refused 19 times each, two are remembered, with 36 refusals beyond
-    the first: 1 + 36 / (4 + 2) = 7 visits. Six of seven to the sixtieth is 9.6e-5."""
-    suspects = served(Suspects(), 1000)
-    for page in "abcdefgh":
-        for _ in range(19):
-            suspects.on_refused(page)
-        suspects.on_accepted(page)
+    """More than four visits a page, when thirty pages had taken twenty: three of four to the
+    fortieth is 1.0e-5."""
+    suspects = served_late(served(Suspects(excused_at=0.0), 1000), 30, refusals=20)
+    assert suspects.visits > 4.0
     suspects.on_epoch()
     suspects.on_refused("z")
-    blames = [blamed(suspects, "z", recheck=True)] + [blamed(suspects, "z") for _ in range(59)]
+    blames = [blamed(suspects, "z", recheck=True)] + [blamed(suspects, "z") for _ in range(37)]
     assert set(blames) == {Blame.PAGE}
 
 
-def test_no_page_is_broken_in_the_minute_after_the_first_excuse() -> None:
+def test_until_a_minute_after_the_first_that_came_back_pages_are_asked_more_often() -> None:
+    """A fifth to the eighth is 2.6e-6, to the seventh 1.3e-5; a recheck counts twice. The crawl of
+    other pages between the recheck and the first visit after it shows nothing."""
     suspects = served(Suspects(), 1000)
     suspects.on_epoch()
     suspects.on_refused("a")
-    assert blamed(suspects, "a", recheck=True, now=1.0) is Blame.PAGE
-    assert blamed(suspects, "a", now=60.9) is Blame.PAGE
-    assert blamed(suspects, "a", now=61.0) is Blame.BROKEN
+    assert blamed(suspects, "a", recheck=True, now=0.0) is Blame.PAGE
+    found = [blamed(suspects, "a", now=500.0 + visit) for visit in range(5)]
+    assert found == [Blame.PAGE] * 4 + [Blame.BROKEN]
     suspects.on_epoch()
     suspects.on_refused("b")
-    assert blamed(suspects, "b", recheck=True, now=61.1) is Blame.BROKEN, "it was the first alone"
+    assert blamed(suspects, "b", recheck=True, now=559.9) is Blame.PAGE
+    assert blamed(suspects, "b", now=560.0) is Blame.BROKEN
+
+
+def test_the_last_pages_of_a_crawl_are_asked_as_often(suspects: Suspects) -> None:
+    """Nothing else is left to test a pause with; without an excuse three times were enough."""
+    suspects = served(Suspects(), 100)
+    suspects.on_epoch()
+    suspects.on_refused("a")
+    blames = [blamed(suspects, "a", recheck=True, now=0.0)]
+    blames += [blamed(suspects, "a", probe=True, now=1.0) for _ in range(5)]
+    assert blames == [Blame.PAGE] * 5 + [Blame.BROKEN]
+
+
+def test_what_was_refused_together_stays_so(suspects: Suspects) -> None:
+    """A third page of an epoch whose second was found to be at fault was not alone in it."""
+    suspects.on_refused("b")
+    suspects.on_pardon()
+    suspects.on_refused("c")
+    assert suspects.sole is None
 
 
 def test_of_pages_refused_together_one_that_was_before_is_asked_again(suspects: Suspects) -> None:
