@@ -396,7 +396,7 @@ class Traffic:
         return self._gate_queue.count(key) < count
 
     def _is_better_elsewhere(self, key: str, wanted: Wanted, waiter: Waiter) -> bool:
-        """Whether the page that alone was refused is asked for now, and waits in the queue."""
+        """Whether the suspected page is asked for now, and waits in the queue."""
         if (
             wanted is not Wanted.SUSPECTED
             or self.closing.has_begun

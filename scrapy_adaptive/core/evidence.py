@@ -17,7 +17,8 @@ LEAST_SHARE = 0.01
 
 MEMORY = 64
 """Accepted requests whose levels, or classes, are remembered, the older ones fading. It is short:
-a crawl that gets faster, or turns to other pages, must not be taken for a site that does."""
+a crawl that gets faster, or turns to other pages, must not be taken for a site that does. So many
+visits to pages that were refused and served in the end are, too."""
 
 UNLIKELY = 1e-5
 """Chance under which refusals in a row, of one page or of test requests, are no chance any more

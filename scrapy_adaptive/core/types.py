@@ -88,7 +88,7 @@ class Wanted(Enum):
     UNSUSPECTED = "unsuspected"
     """A probe asks about the host: a page that was not refused before."""
     SUSPECTED = "suspected"
-    """A recheck asks about the page that alone was refused."""
+    """A recheck asks about the page that is suspected."""
 
 
 class Event(Enum):

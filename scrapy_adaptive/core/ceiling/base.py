@@ -51,7 +51,7 @@ class Ceiling(Protocol):
 
     @property
     def recheck(self) -> float:
-        """Least seconds of silence after which the page that alone was refused is asked again."""
+        """Least seconds of silence after which a suspected page is asked again."""
         return GAPS / self.rate
 
     def debt(self, now: float) -> float:
