@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 from benchmarks.beside.scenario import Arena, Job, numbered, scenario
@@ -88,11 +89,26 @@ def six_refusals(arena: Arena) -> Job:
     return Job(numbered(small, 3) + numbered(healthy, 200), MEET)
 
 
-@scenario("500 pages, one in 50 of which always answers 503", refuses=True, most=30.0)
+@scenario("500 pages, one in 50 of which always answers 503", refuses=True, most=45.0)
 def dead_pages(arena: Arena) -> Job:
-    """Each of them is asked for three times, with a pause after each."""
+    """Each of them is asked for eight times, as it may be of a slow backend; a pause follows."""
     hosts = arena.site(lambda visit: refusal() if int(visit.path[6:]) % 50 == 7 else Answer())
     return Job(numbered(hosts, 500), MEET)
+
+
+@scenario("600 pages, one in 20 of which is behind 10 each 30 s", refuses=True, most=150.0)
+def slow_backend(arena: Arena) -> Job:
+    """No path tells which: they look like dead pages while the others are served."""
+    served: Counter[float] = Counter()
+
+    def handler(visit: Visit) -> Answer:
+        window = visit.elapsed // 30.0
+        if int(visit.path[6:]) % 20:
+            return Answer()
+        served[window] += 1
+        return Answer() if served[window] <= 10 else refusal()
+
+    return Job(numbered(arena.site(handler), 600), MEET)
 
 
 @scenario("200 pages of a host that refuses one request in ten", refuses=True, most=120.0)
