@@ -27,6 +27,7 @@ from scrapy_adaptive.simulation.servers.combined import (
     FailingServer,
     FirstVisitServer,
     Gate,
+    HiddenBackendServer,
     NestedServer,
 )
 from scrapy_adaptive.simulation.servers.faults import DeadPagesServer, NoisyServer, SilentServer
@@ -480,6 +481,20 @@ def draw_broken(draw: Draw, number: int) -> Site:
     return site
 
 
+def draw_hidden(draw: Draw, number: int) -> Site:
+    """Some pages are behind a slow backend with a limit of its own, and no path tells which."""
+    if number % 2:
+        text, make, _ = counted(draw, draw.count(5, 100), draw.log(10.0, 90.0))
+    else:
+        text, make, _ = bucket(draw, draw.log(0.1, 2.0))
+    kind = text.split()[0] if number % 2 else "bucket"
+    took = service("fixed", 0.05, random.Random(0)) if number // 2 % 2 else None
+    site: Server = FreeServer(0.05) if took else BucketServer(constant(20.0), 5)
+    server = HiddenBackendServer(site, make(), every := draw.count(3, 50))
+    text = f"one in {every} behind {text}, others {'free' if took else '20/s'}"
+    return Site(f"hidden {kind}", text, server, service=took, seconds=1800.0)
+
+
 def draw_first(draw: Draw, number: int) -> Site:
     """Each page's first visit is refused."""
     return Site(
@@ -607,6 +622,7 @@ GROUPS: dict[str, Callable[[Draw, int], Site]] = {
     "often": draw_often,
     "half-percent": draw_half_percent,
     "broken": draw_broken,
+    "hidden": draw_hidden,
     "first-visit": draw_first,
     "bans": draw_long_ban,
     "quotas": draw_quota,

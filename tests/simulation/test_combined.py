@@ -13,6 +13,7 @@ from scrapy_adaptive.simulation.servers.combined import (
     ClassesServer,
     FailingServer,
     FirstVisitServer,
+    HiddenBackendServer,
     NestedServer,
 )
 from scrapy_adaptive.simulation.servers.faults import SilentServer
@@ -74,6 +75,14 @@ def test_each_class_of_pages_has_a_limit_of_its_own() -> None:
 def test_a_pages_first_visit_is_refused_and_its_second_served() -> None:
     server = FirstVisitServer(FreeServer(0.1))
     assert accepts(server, [0.0, 1.0, 2.0]) == [NO, YES, YES]
+
+
+def test_a_hidden_backend_refuses_its_own_pages_alone() -> None:
+    """Every third page, one a second: three a second in all; the others alone have no limit."""
+    server = HiddenBackendServer(FreeServer(0.1), BucketServer(constant(1.0), 1), 3)
+    served = [server.on_arrival(0.0, Page(n, "/")).outcome for n in (1, 2, 3, 4, 5, 6)]
+    assert [each is Outcome.ACCEPTED for each in served] == [YES, YES, YES, YES, YES, NO]
+    assert server.capacity(0.0) == 3.0
 
 
 def test_a_failing_server_fails_between_two_instants_only() -> None:

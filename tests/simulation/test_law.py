@@ -23,8 +23,7 @@ from scrapy_adaptive.simulation import crawl as simulated_crawl
 from scrapy_adaptive.simulation.crawl import WAITING, Crawl, Timeline
 from scrapy_adaptive.simulation.network import network
 from scrapy_adaptive.simulation.readings import Readings, read
-from scrapy_adaptive.simulation.servers.base import Page, Reply, Server
-from scrapy_adaptive.simulation.servers.combined import FirstVisitServer
+from scrapy_adaptive.simulation.servers.combined import FirstVisitServer, HiddenBackendServer
 from scrapy_adaptive.simulation.spec import read_spec
 
 SEEDS = (1, 2, 3)
@@ -241,23 +240,6 @@ def test_a_site_that_refuses_the_first_visit_of_each_page_is_fetched_all_the_sam
     assert pages >= 0.15 * 10.0 * 300.0
     assert pages + len(timeline.refused) <= 2.2 * pages
     assert not timeline.lost_count
-
-
-class HiddenBackendServer:
-    """One page in so many is behind a backend with a limit of its own, and no path tells which."""
-
-    def __init__(self, site: Server, backend: Server, every: int) -> None:
-        self._site = site
-        self._backend = backend
-        self._every = every
-
-    def on_arrival(self, now: float, page: Page) -> Reply:
-        """What the one or the other says."""
-        return (self._site if page.number % self._every else self._backend).on_arrival(now, page)
-
-    def capacity(self, now: float) -> float:
-        """So many times that of the backend."""
-        return self._every * self._backend.capacity(now)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

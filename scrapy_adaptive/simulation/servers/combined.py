@@ -74,6 +74,30 @@ class ClassesServer:
         return now if limit is None else limit.retry_at(now, page)
 
 
+class HiddenBackendServer:
+    """One page in so many is behind a backend with a limit of its own, and no path tells which.
+
+    Args:
+        site: what the others are behind.
+        backend: its pages are those whose number can be divided by `every`.
+        every: > 1.
+    """
+
+    def __init__(self, site: Server, backend: Server, every: int) -> None:
+        self._site = site
+        self._backend = backend
+        self._every = every
+
+    def on_arrival(self, now: float, page: Page) -> Reply:
+        """What the one or the other answers."""
+        return (self._site if page.number % self._every else self._backend).on_arrival(now, page)
+
+    def capacity(self, now: float) -> float:
+        """Pages of both a second, where no page is put off for the others."""
+        others = self._every / (self._every - 1.0)
+        return min(others * self._site.capacity(now), self._every * self._backend.capacity(now))
+
+
 class FirstVisitServer:
     """Refuses each page's first visit, as a cold cache does, and serves it from then on.
 
