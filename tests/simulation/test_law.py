@@ -242,39 +242,43 @@ def test_a_site_that_refuses_the_first_visit_of_each_page_is_fetched_all_the_sam
     assert not timeline.lost_count
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize(
-    ("limit", "every", "pages", "share"),
+    ("limit", "every", "lost", "pages", "share"),
     [
-        ("window:60/60", 5, 5000, 0.13),
-        ("window:60/60", 20, 30_000, 0.07),
-        ("bucket:0.1/1", 20, 3000, 0.7),
+        ("window:60/60", 5, 0, 7500, 0.13),
+        ("window:60/60", 20, 1, 33_000, 0.05),
+        ("bucket:0.1/1", 20, 1, 3500, 0.7),
     ],
 )
 def test_pages_of_a_hidden_backend_that_is_slow_are_not_given_up(
-    seed: int, limit: str, every: int, pages: int, share: float
+    seed: int, limit: str, every: int, lost: int, pages: int, share: float
 ) -> None:
     """The site itself has no limit, and twenty pages a second or more can be had of it.
 
-    They are refused again and again while the others are served, as if they were broken. Of a
-    backend of a page in ten seconds 842 of 20,500 pages were given up, while nothing was learned
-    from those that are served in the end.
+    They are refused again and again while the others are served, as if they were broken. Of the
+    second and the third some 150 and 850 were given up, while nothing was learned from those that
+    are served in the end.
     """
     timeline = hidden_crawl(seed, limit, every, 1800.0)
-    assert timeline.lost_count <= 1
+    assert timeline.lost_count <= lost
     assert len(timeline.accepted) >= pages
     assert len(timeline.refused) <= share * len(timeline.accepted)
 
 
-@pytest.mark.parametrize("limit", ["window:60/60", "window:10/60", "bucket:0.1/1"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(("limit", "lost"), [("window:10/60", 0), ("bucket:0.1/1", 1)])
 def test_neither_are_those_that_come_back_behind_all_others(
-    monkeypatch: pytest.MonkeyPatch, limit: str
+    monkeypatch: pytest.MonkeyPatch, seed: int, limit: str, lost: int
 ) -> None:
     """A crawl of 2000 pages takes more than a minute, in which none of them is asked for again;
-    while it did not ask for the last pages more often, 80 of 100 were given up."""
+    while the last pages were not asked for more often, 70 and 85 of 100 were given up.
+
+    The last ten pages of a window of 60 a minute are too few: see the documented limits.
+    """
     monkeypatch.setattr(simulated_crawl, "WAITING", 2000)
-    timeline = hidden_crawl(1, limit, 20, 3600.0, count=2000)
-    assert timeline.lost_count <= 1
+    timeline = hidden_crawl(seed, limit, 20, 3600.0, count=2000)
+    assert timeline.lost_count <= lost
     assert len(timeline.accepted) + timeline.lost_count == 2000
 
 
