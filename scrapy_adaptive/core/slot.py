@@ -14,7 +14,7 @@ import math
 from copy import copy
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from .breaker.backoff import BREATH, JITTER_RATIO, NO_BACKOFF, Backoff
+from .breaker.backoff import BREATH, GAPS, JITTER_RATIO, NO_BACKOFF, Backoff
 from .breaker.breaker import Phase, Signal
 from .breaker.failures import UNHURT, UNTRIED, Failures
 from .breaker.pause import NEVER, NO_PAUSE, Pause
@@ -361,6 +361,7 @@ class Slot:
         recheck, self._recheck_at = self._recheck_at is not None, None
         if recheck:
             self.ceiling.on_resumed(now)
+            self.suspects.on_resumed(now)
         paced = self.pace.on_sent(now, chance)
         self._sent_count += 1
         self.in_flight += 1
@@ -603,14 +604,22 @@ class Slot:
         if not permit.probe:
             return Event.ACCEPTED, "was in flight when the pause began"
         recovery = self._recover(now, Signal.PROBE_ACCEPTED)
-        noise = self.ceiling.noise_ratio
-        if self.suspects.asks_again(noise):
-            wait = recovery.waited if recovery.tries else 0.0
-            usual = self.ceiling.recheck * (1.0 if noise else self.suspects.visits**PATIENCE)
-            gap = 1.0 / self.expected_rate if self.expected_rate else 0.0
-            most = max(RECHECK_MOST, TOO_GENEROUS * gap)
-            self._recheck_at = now + min(max(wait, usual), most)
+        if self.suspects is not NO_SUSPECTS:
+            self._plan_recheck(now, recovery)
         return Event.RECOVERED, f"{self.rate:.3g}/s from here"
+
+    def _plan_recheck(self, now: float, recovery: Recovery) -> None:
+        """When to ask for the suspected page again: no sooner than the site is known to serve."""
+        served_gap = self.suspects.on_recovered(now)
+        noise = self.ceiling.noise_ratio
+        if not self.suspects.asks_again(noise):
+            return
+        wait = recovery.waited if recovery.tries else 0.0
+        usual = max(self.ceiling.recheck, GAPS * served_gap)
+        usual *= 1.0 if noise else self.suspects.visits**PATIENCE
+        gap = 1.0 / self.expected_rate if self.expected_rate else 0.0
+        most = max(RECHECK_MOST, TOO_GENEROUS * gap)
+        self._recheck_at = now + min(max(wait, usual), most)
 
     def _on_refused(
         self, permit: Permit, answer: Answer, now: float, chance: float

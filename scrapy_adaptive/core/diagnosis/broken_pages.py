@@ -4,7 +4,8 @@ Laws
 ----
 * A page is suspected when it alone was refused in its congestion epoch, or was again, with others.
 * A suspected page refused again at its recheck is excused: another page was accepted after the same
-  silence, so the pace is not to blame, nor for its next refusals.
+  silence, so the pace is not to blame, nor for its next refusals. A recheck comes no sooner after
+  that one than pages took since the silence before: a limit that fell refuses what comes sooner.
 * An excused page is broken once it was refused more often in a row than chance explains, as often
   as the site refuses pages at their first visit, or at a later one pages that it serves in the end.
   Refusals at the pace itself prove nothing: a page may come back whenever a bucket is empty.
@@ -95,6 +96,10 @@ class Suspects:
     suspect: Annotated[Page | None, Mark.SPARE] = None
     """The page that was refused last in the latest epoch: the one that a recheck asks for."""
     _crowded: bool = False
+    _served_since: Instant = LONG_AGO
+    """When the last silence was over."""
+    _served_before: int = 0
+    """Requests accepted until then."""
     _fresh_count: int = 0
     """Pages that were refused at their first visit."""
     _second: int = 0
@@ -164,6 +169,18 @@ class Suspects:
         self._late += 1.0
         if self._late + self._vain > MEMORY:
             self._late, self._vain = 0.5 * self._late, 0.5 * self._vain
+
+    def on_recovered(self, now: float) -> float:
+        """A pause is over; returns the seconds that each page took since the silence before it, the
+        pause among them: the site is known to serve at this pace. 0 for the first."""
+        seconds = 0.0 if self._served_since == LONG_AGO else now - self._served_since
+        count = self._accepted_count - self._served_before
+        self.on_resumed(now)
+        return seconds / max(1, count)
+
+    def on_resumed(self, now: float) -> None:
+        """A silence is over, a pause's or that before a recheck."""
+        self._served_since, self._served_before = now, self._accepted_count
 
     def on_epoch(self) -> None:
         """A congestion epoch begins."""

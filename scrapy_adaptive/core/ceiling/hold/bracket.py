@@ -31,6 +31,10 @@ FAR = 8.0
 FIRST_CLIMB = 0.06
 """First step beyond an upper bound that was lifted; each further one is twice as long, up to 1."""
 
+RARER = 1.5
+"""How much longer it takes until a rate that a limit may come back to is tried again, each time
+that this was in vain. Of a limit that was lower for so long, so long again is expected."""
+
 
 def step(x: float, hi: float) -> float:
     """The next rate to try above `x`, under a finite `hi`; above it once the bracket is closed.

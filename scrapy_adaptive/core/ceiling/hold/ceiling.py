@@ -20,9 +20,9 @@ from scrapy_adaptive.core.types import Learned
 
 from .bracket import FIRST_CLIMB, PRICE, is_closed, search, stage, step
 from .concurrency_cap import NO_CAP, Cap
-from .epoch import ISOLATED, MINUTE, NO_CONGESTION, SHORTEST, Congestion
+from .epoch import BURST, ISOLATED, MINUTE, NO_CONGESTION, SHORTEST, Congestion
 from .explanations import blame, explain
-from .noise import NO_NOISE, OFTEN, Noise
+from .noise import FASTER, NO_NOISE, OFTEN, Noise
 from .state import Bracket, State
 
 if TYPE_CHECKING:
@@ -219,6 +219,8 @@ class Hold(Ceiling):
         state.history.on_recovered(now, recovery.waited, lasted=lasted)
         state.least = max(epoch.least, SLOWEST)
         state.hits += epoch.refusals
+        burst = BURST if state.bracket.is_start else ISOLATED
+        state.peak = max(state.peak, epoch.beyond(burst))
         if recovery.tries or recovery.told:
             state.quiet = max(state.quiet, epoch.outage)
         verdict = explain(state, epoch)
@@ -259,34 +261,44 @@ class Hold(Ceiling):
         if bracket.hurries:
             return least
         least = max(2.0, least, rate * state.quiet)
+        before = state.served - bracket.passed
         if hi == math.inf:
             aim = rate * (1.0 + bracket.climb)
-            return max(least, 0.5 * stage(rate, aim, bracket.price))
-        if not bracket.outage or rate > hi or is_closed(rate, hi):
-            return max(least, stage(rate, hi, bracket.price))
-        searched = search(rate, hi, bracket.price, state.served - bracket.passed)
-        return max(least, stage(rate, hi, bracket.cost), searched)
+            needed = 0.5 * stage(rate, aim, bracket.price)
+        elif not bracket.outage or rate > hi or is_closed(rate, hi):
+            needed = stage(rate, hi, bracket.price)
+        else:
+            searched = search(rate, hi, bracket.price, before)
+            needed = max(stage(rate, hi, bracket.cost), searched)
+        return max(least, min(needed, state.until_return(before)))
 
     def _go_up(self, now: float) -> None:
-        bracket = self.state.bracket
+        state, bracket = self.state, self.state.bracket
         rate = bracket.rate
-        self.state.noise.on_held(bracket.served)
+        state.noise.on_held(bracket.served)
         bracket.is_doubted = False
         if bracket.hurries:
             self._move(now, 2.0 * rate)
             return
         bracket.is_window = False
         bracket.lo = max(bracket.lo, rate)
-        history = self.state.history
-        if history.waited:
-            bracket.best = max(bracket.best, history.served / (history.busy + history.waited))
-        if rate >= bracket.hi:
+        if state.history.waited:
+            bracket.best = max(bracket.best, state.history.rate)
+        if FASTER * bracket.lo >= state.peak:
+            state.returns = 0
+        if state.until_return(state.served) <= 0.0:
+            state.begin_return()
+        elif rate >= bracket.hi:
             bracket.lift(FIRST_CLIMB)
         if bracket.hi < math.inf:
             self._move(now, step(rate, bracket.hi))
-        else:
-            bracket.climb = min(1.0, 2.0 * bracket.climb)
-            self._move(now, rate * (1.0 + bracket.climb))
+            return
+        if state.fallback is not None and rate >= state.peak:  # it is back
+            state.fallback = None
+            bracket.lift(FIRST_CLIMB)
+        bracket.climb = min(1.0, 2.0 * bracket.climb)
+        above = rate * (1.0 + bracket.climb)
+        self._move(now, min(above, state.peak) if rate < state.peak else above)
 
     def _move(self, now: float, rate: float) -> None:
         bracket = self.state.bracket

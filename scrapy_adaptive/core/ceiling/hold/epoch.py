@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 ISOLATED = 30
 """Requests served since the last recovery, from which a lone refusal stands in isolation."""
 
+BURST = 100
+"""Requests that a burst may hold, or a window whose first ones they are: what was served before the
+first refusal tells of a rate only beyond them."""
+
 SHORTEST = 0.75
 """Seconds of a silence that is short at any rate, and of a stage at least: limits of a second
 show in it."""
@@ -130,6 +134,10 @@ class Epoch:
     """Whether one request alone was refused, and a silence of a few gaps ended it. One that the
     site asked for may be as long as what was served before took: chance asks for seconds too, a
     window for what is left of it. A few requests tell neither, so it may be longer there."""
+
+    def beyond(self, burst: int) -> float:
+        """The rate that was served beyond a burst of so many requests, 1/s."""
+        return self.least * (1.0 - burst / max(burst, self.served))
 
     @property
     def allowed(self) -> float:

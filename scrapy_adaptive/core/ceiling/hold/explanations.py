@@ -80,6 +80,18 @@ def blame(state: State, before: Bracket) -> Verdict:
     return Verdict(before.lo)
 
 
+def by_return(state: State, epoch: Epoch) -> Verdict | None:
+    """It came while the limit was asked whether it is back: it is not."""
+    before = state.fallback
+    if state.trial is not None or before is None:
+        return None
+    state.fallback = None
+    if state.bracket.lo > before.lo:
+        return None
+    state.bracket = before
+    return Verdict(before.lo)
+
+
 def by_chance(state: State, epoch: Epoch) -> Verdict | None:
     """The first at the start: the rate is looked at twice.
 
@@ -98,6 +110,7 @@ def by_chance(state: State, epoch: Epoch) -> Verdict | None:
 def by_rate(state: State, epoch: Epoch) -> Verdict:
     """The site allows less than this rate."""
     bracket, least = state.bracket, epoch.allowed
+    state.returned_at = state.served
     was_held = epoch.rate <= bracket.lo * (1.0 + 1e-9)
     is_held = was_held or bracket.is_window  # the latter by what was served, over a human unit
     if bracket.is_window:
@@ -132,6 +145,7 @@ EXPLANATIONS: tuple[Callable[[State, Epoch], Verdict | None], ...] = (
     by_cap,
     by_noise,
     by_trial,
+    by_return,
     by_chance,
     by_rate,
 )

@@ -65,6 +65,11 @@ class History:
         self.busy = 0.0
         self.sent_at = now
 
+    @property
+    def rate(self) -> float:
+        """What was served, over the time since the silence before it began; 1/s."""
+        return self.served / (self.busy + self.waited)
+
     def seconds(self, now: float, delay: float) -> float:
         """Busy seconds from the last recovery to `now`."""
         if self.sent_at is None:

@@ -8,15 +8,16 @@ Laws
 from __future__ import annotations
 
 import math
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Annotated
 
 from scrapy_adaptive.core.state.fields import Amount, Instant, Range, Rate, Refused, Seconds, Share
 
-from .bracket import FAR, PRICE
+from .bracket import FAR, PRICE, RARER, stage
 from .concurrency_cap import NO_CAP, Cap
 from .history import History
-from .noise import NO_NOISE, Noise, Trial
+from .noise import FASTER, NO_NOISE, Noise, Trial
 
 
 @dataclass(slots=True)
@@ -84,7 +85,7 @@ class State:
     trial: Trial | None = None
     """The trial of a faster rate that is under way."""
     fallback: Bracket | None = None
-    """What to believe if it shows that the rate is to blame."""
+    """What to believe if it shows that the rate is to blame, or if the limit is not back."""
     quiet: Seconds = 0.0
     """Seconds that a stage has to last: the longest silence met."""
     series: int = 0
@@ -93,7 +94,36 @@ class State:
     """Those refusals."""
     served: int = 0
     """Requests served since the crawl began."""
+    peak: Amount = 0.0
+    """The best rate that was surely served, 1/s. A limit that is lower now may come back to it."""
+    returns: Annotated[int, Range(0, 64)] = 0
+    """Times in a row that it has not."""
+    returned_at: int = 0
+    """Requests served until the limit was found lower last."""
     round_trip: Seconds = 0.0
     """Mean seconds from a request to its answer, of late."""
     least: Rate = math.inf
     """The rate that was surely served before the last refusal, 1/s."""
+
+    def until_return(self, served: int) -> float:
+        """Requests until the peak is tried again; infinity where no limit is known to be lower.
+
+        As many as the first step under such an upper bound would take, and more after each time
+        that it was in vain: a limit that has been lower for long stays lower for long.
+
+        Args:
+            served: requests served until now.
+        """
+        bracket = self.bracket
+        if self.peak <= max(FASTER * bracket.rate, bracket.hi) or bracket.rate < bracket.lo:
+            return math.inf
+        least = stage(bracket.rate, self.peak, bracket.price) * RARER**self.returns
+        return least + self.returned_at - served
+
+    def begin_return(self) -> None:
+        """Void the upper bound, and double the rate up to the peak; a refusal of the first step
+        takes that back."""
+        self.returns += 1
+        self.returned_at = self.served
+        self.fallback = copy(self.bracket)
+        self.bracket.lift(1.0)
