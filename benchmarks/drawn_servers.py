@@ -495,6 +495,26 @@ def draw_hidden(draw: Draw, number: int) -> Site:
     return Site(f"hidden {kind}", text, server, service=took, seconds=1800.0)
 
 
+def draw_falls(draw: Draw, number: int) -> Site:
+    """A limit that falls: for a time, where the half an hour after it counts; or for good, where
+    the hour from then on does."""
+    rate, burst = draw.log(0.5, 30.0), draw.count(1, 50)
+    factor, begins, lasts = draw.log(0.05, 0.8), draw.log(120.0, 2400.0), draw.log(60.0, 2400.0)
+
+    def at(rate: float) -> Server:
+        return BucketServer(constant(rate), burst)
+
+    moves = stepped(constant(rate), factor, begins)
+    text = f"{rate:.2f}/s burst {burst}, x{factor:.2f} from {begins:.0f} s"
+    kind, since, counts = "falls for good", begins, 3600.0
+    if number % 2 == 0:
+        kind, since, counts = "falls for a time", begins + lasts, 1800.0
+        moves, text = stepped(moves, 1.0 / factor, since), f"{text} for {lasts:.0f} s"
+    site = Site(kind, text, BucketServer(moves, burst), paced=lambda: at(rate), paced_at=at)
+    site.since, site.seconds = since, since + counts
+    return _with_network(draw, site)
+
+
 def draw_first(draw: Draw, number: int) -> Site:
     """Each page's first visit is refused."""
     return Site(
@@ -623,6 +643,7 @@ GROUPS: dict[str, Callable[[Draw, int], Site]] = {
     "half-percent": draw_half_percent,
     "broken": draw_broken,
     "hidden": draw_hidden,
+    "falls": draw_falls,
     "first-visit": draw_first,
     "bans": draw_long_ban,
     "quotas": draw_quota,

@@ -111,6 +111,24 @@ def slow_backend(arena: Arena) -> Job:
     return Job(numbered(arena.site(handler), 600), MEET)
 
 
+@scenario("600 pages of a host of 10/s, of 1/s from second 20 to 40", refuses=True, most=130.0)
+def busy_host(arena: Arena) -> Job:
+    """An ideal crawler takes 78 s; one that stays at the pace of a busy host takes six minutes."""
+    tokens, at = 5.0, 0.0
+
+    def handler(visit: Visit) -> Answer:
+        nonlocal tokens, at
+        rate = 1.0 if 20.0 <= visit.elapsed < 40.0 else 10.0
+        tokens = min(5.0, tokens + rate * (visit.elapsed - at))
+        at = visit.elapsed
+        if tokens < 1.0:
+            return refusal()
+        tokens -= 1.0
+        return Answer()
+
+    return Job(numbered(arena.site(handler), 600), MEET)
+
+
 @scenario("200 pages of a host that refuses one request in ten", refuses=True, most=120.0)
 def refusals_by_chance(arena: Arena) -> Job:
     """By chance, at any pace."""

@@ -361,7 +361,6 @@ class Slot:
         recheck, self._recheck_at = self._recheck_at is not None, None
         if recheck:
             self.ceiling.on_resumed(now)
-            self.suspects.on_resumed(now)
         paced = self.pace.on_sent(now, chance)
         self._sent_count += 1
         self.in_flight += 1

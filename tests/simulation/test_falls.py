@@ -10,9 +10,13 @@ import pytest
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.slot_config import Limits
+from scrapy_adaptive.core.types import Outcome
 from scrapy_adaptive.simulation.crawl import Crawl, Timeline
 from scrapy_adaptive.simulation.network import network
 from scrapy_adaptive.simulation.pages import pages
+from scrapy_adaptive.simulation.servers.bans import BANNED
+from scrapy_adaptive.simulation.servers.base import Page, Reply, Server
+from scrapy_adaptive.simulation.servers.occupancy import CapServer
 from scrapy_adaptive.simulation.servers.rates import Rate, constant, stepped
 from scrapy_adaptive.simulation.servers.token_bucket import BucketServer
 
@@ -22,6 +26,11 @@ LIMIT = 2.0
 
 def crawl(moves: Rate, burst: int, seconds: float, seed: int) -> Timeline:
     """Crawl a bucket with that rate."""
+    return simulate(BucketServer(moves, burst), seconds, seed)
+
+
+def simulate(server: Server, seconds: float, seed: int) -> Timeline:
+    """Crawl that server."""
     limits = Limits(target_concurrency=math.inf, concurrency=32)
     governor = Governor(
         limits,
@@ -30,7 +39,7 @@ def crawl(moves: Rate, burst: int, seconds: float, seed: int) -> Timeline:
     )
     fresh = pages({"/page": 1.0}, random.Random(f"{seed} pages"))
     delay = network("constant", random.Random(f"{seed} network"))
-    return Crawl(governor, BucketServer(moves, burst), fresh, delay).run(seconds)
+    return Crawl(governor, server, fresh, delay).run(seconds)
 
 
 def between(instants: list[float], since: float, until: float) -> int:
@@ -79,3 +88,52 @@ def test_no_page_is_called_broken_as_the_limit_fell(seed: int) -> None:
     assert not line.lost
     assert between(line.accepted, 600.0, 1500.0) >= 0.9 * 2.79 * 900.0
     assert between(line.refused, 600.0, 1500.0) <= 0.02 * 2.79 * 900.0
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_a_burst_saved_up_is_not_taken_for_a_limit_that_is_back(seed: int) -> None:
+    """A bucket of 2/s that holds 60 pages, .2/s from the 600th second on. At nine tenths of that it
+    saves up some: the first step up passes. It is refused soon after, and that takes all back: two
+    refusals, not a new search of five."""
+    line = crawl(stepped(constant(LIMIT), 0.1, 600.0), 60, 11_400.0, seed)
+    assert between(line.refused, 1200.0, 11_400.0) <= 18
+
+
+def test_a_long_silence_does_not_keep_the_limit_from_being_searched() -> None:
+    """Five refusals within ten minutes are answered by ten minutes of silence. A stage then lasts
+    as long as that; if the rate of before were tried after each, no other step would ever be."""
+    inner = BucketServer(stepped(constant(LIMIT), 0.3, 1800.0), 5)
+    line = simulate(Jail(inner), 6 * 3600.0, 1)
+    assert between(line.accepted, 1800.0, 6 * 3600.0) >= 7800
+
+
+def test_a_cap_that_falls_is_not_found_by_looking_whether_it_is_back() -> None:
+    """Eight places of half a second, two from the 600th second to the 1800th. Refusals of the looks
+    are no evidence of how many are in flight: the pace is back afterwards."""
+    places = stepped(stepped(constant(8.0), 0.25, 600.0), 4.0, 1800.0)
+    line = simulate(CapServer(places, 0.5), 3600.0, 1)
+    assert between(line.accepted, 1800.0, 3600.0) >= 0.75 * 16.0 * 1800.0
+
+
+class Jail:
+    """Bans for ten minutes after five refusals within ten."""
+
+    def __init__(self, inner: BucketServer) -> None:
+        self.inner = inner
+        self.refused: list[float] = []
+        self.until = 0.0
+
+    def on_arrival(self, now: float, page: Page) -> Reply:
+        """What the bucket says, or a refusal while it bans."""
+        if now < self.until:
+            return BANNED
+        reply = self.inner.on_arrival(now, page)
+        if reply.outcome is Outcome.REFUSED:
+            self.refused = [*(each for each in self.refused if each > now - 600.0), now]
+        if len(self.refused) >= 5:
+            self.until, self.refused = now + 600.0, []
+        return reply
+
+    def capacity(self, now: float) -> float:
+        """The bucket's."""
+        return self.inner.capacity(now)

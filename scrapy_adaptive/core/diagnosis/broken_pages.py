@@ -96,8 +96,8 @@ class Suspects:
     suspect: Annotated[Page | None, Mark.SPARE] = None
     """The page that was refused last in the latest epoch: the one that a recheck asks for."""
     _crowded: bool = False
-    _served_since: Instant = LONG_AGO
-    """When the last silence was over."""
+    _recovered_at: Instant = LONG_AGO
+    """When the last pause was over."""
     _served_before: int = 0
     """Requests accepted until then."""
     _fresh_count: int = 0
@@ -171,16 +171,12 @@ class Suspects:
             self._late, self._vain = 0.5 * self._late, 0.5 * self._vain
 
     def on_recovered(self, now: float) -> float:
-        """A pause is over; returns the seconds that each page took since the silence before it, the
-        pause among them: the site is known to serve at this pace. 0 for the first."""
-        seconds = 0.0 if self._served_since == LONG_AGO else now - self._served_since
+        """A pause is over; returns the seconds that each page took since the one before, all pauses
+        among them: the site is known to serve at this pace. 0 for the first."""
+        seconds = 0.0 if self._recovered_at == LONG_AGO else now - self._recovered_at
         count = self._accepted_count - self._served_before
-        self.on_resumed(now)
+        self._recovered_at, self._served_before = now, self._accepted_count
         return seconds / max(1, count)
-
-    def on_resumed(self, now: float) -> None:
-        """A silence is over, a pause's or that before a recheck."""
-        self._served_since, self._served_before = now, self._accepted_count
 
     def on_epoch(self) -> None:
         """A congestion epoch begins."""

@@ -219,8 +219,7 @@ class Hold(Ceiling):
         state.history.on_recovered(now, recovery.waited, lasted=lasted)
         state.least = max(epoch.least, SLOWEST)
         state.hits += epoch.refusals
-        burst = BURST if state.bracket.is_start else ISOLATED
-        state.peak = max(state.peak, epoch.beyond(burst))
+        state.peak = max(state.peak, epoch.surely(BURST if state.bracket.is_start else 0))
         if recovery.tries or recovery.told:
             state.quiet = max(state.quiet, epoch.outage)
         verdict = explain(state, epoch)
@@ -286,6 +285,9 @@ class Hold(Ceiling):
             bracket.best = max(bracket.best, state.history.rate)
         if FASTER * bracket.lo >= state.peak:
             state.returns = 0
+        if state.is_returning and (rate >= state.peak or bracket.hi < math.inf):
+            state.fallback = None  # it is back, or has come some way
+            bracket.climb = 0.5 * FIRST_CLIMB
         if state.until_return(state.served) <= 0.0:
             state.begin_return()
         elif rate >= bracket.hi:
@@ -293,9 +295,6 @@ class Hold(Ceiling):
         if bracket.hi < math.inf:
             self._move(now, step(rate, bracket.hi))
             return
-        if state.fallback is not None and rate >= state.peak:  # it is back
-            state.fallback = None
-            bracket.lift(FIRST_CLIMB)
         bracket.climb = min(1.0, 2.0 * bracket.climb)
         above = rate * (1.0 + bracket.climb)
         self._move(now, min(above, state.peak) if rate < state.peak else above)

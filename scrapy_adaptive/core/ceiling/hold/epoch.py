@@ -8,6 +8,7 @@ Laws
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -135,9 +136,11 @@ class Epoch:
     site asked for may be as long as what was served before took: chance asks for seconds too, a
     window for what is left of it. A few requests tell neither, so it may be longer there."""
 
-    def beyond(self, burst: int) -> float:
-        """The rate that was served beyond a burst of so many requests, 1/s."""
-        return self.least * (1.0 - burst / max(burst, self.served))
+    def surely(self, burst: int) -> float:
+        """The rate that was served beyond a burst of so many requests, less one standard error of
+        their count; 1/s."""
+        beyond = max(0.0, self.served - burst)
+        return self.least * max(0.0, beyond - math.sqrt(beyond)) / max(1.0, self.served)
 
     @property
     def allowed(self) -> float:

@@ -46,7 +46,9 @@ class Verdict(NamedTuple):
 def by_cap(state: State, epoch: Epoch) -> Verdict | None:
     """It came where more were in flight than usual, once too often: that binds now, no rate."""
     is_noisy = state.noise.ratio > 0.0
-    if epoch.recovery.tries or not state.cap.on_epoch(epoch.level, is_noisy=is_noisy):
+    if epoch.recovery.tries or state.is_returning:
+        return None
+    if not state.cap.on_epoch(epoch.level, is_noisy=is_noisy):
         return None
     state.trial = state.fallback = None
     state.bracket.lift(1.0)
@@ -81,15 +83,17 @@ def blame(state: State, before: Bracket) -> Verdict:
 
 
 def by_return(state: State, epoch: Epoch) -> Verdict | None:
-    """It came while the limit was asked whether it is back: it is not."""
-    before = state.fallback
-    if state.trial is not None or before is None:
+    """It came while the limit was asked whether it is back. It is not, unless this is a step above
+    one that has passed. To ask again will cost as long a silence."""
+    if not state.is_returning or (before := state.fallback) is None:
         return None
-    state.fallback = None
-    if state.bracket.lo > before.lo:
+    has_come = state.bracket.lo > before.lo
+    if has_come and epoch.rate > state.bracket.lo * (1.0 + 1e-9):
         return None
-    state.bracket = before
-    return Verdict(before.lo)
+    if not epoch.is_short:
+        before.outage = max(before.outage, epoch.outage)
+    state.bracket, state.fallback = before, None
+    return Verdict(before.rate)
 
 
 def by_chance(state: State, epoch: Epoch) -> Verdict | None:

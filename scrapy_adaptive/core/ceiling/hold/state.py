@@ -12,7 +12,16 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from scrapy_adaptive.core.state.fields import Amount, Instant, Range, Rate, Refused, Seconds, Share
+from scrapy_adaptive.core.state.fields import (
+    Amount,
+    Count,
+    Instant,
+    Range,
+    Rate,
+    Refused,
+    Seconds,
+    Share,
+)
 
 from .bracket import FAR, PRICE, RARER, stage
 from .concurrency_cap import NO_CAP, Cap
@@ -94,7 +103,7 @@ class State:
     """Those refusals."""
     served: int = 0
     """Requests served since the crawl began."""
-    peak: Amount = 0.0
+    peak: Count = 0.0
     """The best rate that was surely served, 1/s. A limit that is lower now may come back to it."""
     returns: Annotated[int, Range(0, 64)] = 0
     """Times in a row that it has not."""
@@ -104,6 +113,11 @@ class State:
     """Mean seconds from a request to its answer, of late."""
     least: Rate = math.inf
     """The rate that was surely served before the last refusal, 1/s."""
+
+    @property
+    def is_returning(self) -> bool:
+        """Whether the peak is being tried, and may be refused yet."""
+        return self.fallback is not None and self.trial is None
 
     def until_return(self, served: int) -> float:
         """Requests until the peak is tried again; infinity where no limit is known to be lower.
@@ -117,12 +131,12 @@ class State:
         bracket = self.bracket
         if self.peak <= max(FASTER * bracket.rate, bracket.hi) or bracket.rate < bracket.lo:
             return math.inf
-        least = stage(bracket.rate, self.peak, bracket.price) * RARER**self.returns
-        return least + self.returned_at - served
+        least = max(stage(bracket.rate, self.peak, bracket.price), bracket.rate * self.quiet)
+        return least * RARER**self.returns + self.returned_at - served
 
     def begin_return(self) -> None:
-        """Void the upper bound, and double the rate up to the peak; a refusal of the first step
-        takes that back."""
+        """Void the upper bound, and double the rate up to the peak. A refusal of the first step, or
+        of one that had passed, takes that back."""
         self.returns += 1
         self.returned_at = self.served
         self.fallback = copy(self.bracket)
