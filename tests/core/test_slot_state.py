@@ -260,6 +260,18 @@ def test_damage_is_refused_or_does_no_harm(ceiling: str) -> None:
     assert refused > 0.75 * len(_paths(state)) * len(DAMAGE)
 
 
+def test_a_best_rate_without_end_is_refused() -> None:
+    """It would be tried again after each stage, for ever."""
+    state = state_of(refused_often("hold"))
+    path = next(each for each in _paths(state) if each[-2:] == ("state", "peak"))
+    place = state
+    for part in path[:-1]:
+        place = place[part]
+    place["peak"] = "inf"
+    with pytest.raises(ValueError, match="peak"):
+        Virtual(LIMITS[0], ceiling="hold").governor.begin("a", state, 0.0, 0.0)
+
+
 DAMAGE: list[Any] = [
     *(None, True, "x", -1, math.nan, math.inf, 10**400, {}, [], 0, 1e11, "inf", "-inf"),
 ]
