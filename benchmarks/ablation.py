@@ -120,6 +120,7 @@ PARTS: dict[str, tuple[Patch, ...]] = {
     "search": (puts(ceiling, "is_closed", lambda *_: True),),
     "outlasting silences": (puts(Hold, "_needed", property(short_stage)),),
     "hurry far below hi": (puts(state, "FAR", math.inf),),
+    "looks at the best rate": (answers(state.State, "until_return", math.inf),),
     "debt": (puts(Hold, "debt", start_debt),),
     "debt at the start": (puts(ceiling, "AT_START", 0.0),),
     "human windows": (puts(explanations, "explained", lambda *_: (0.0, 0.0)),),

@@ -5,7 +5,7 @@ Laws
 * A page is suspected when it alone was refused in its congestion epoch, or was again, with others.
 * A suspected page refused again at its recheck is excused: another page was accepted after the same
   silence, so the pace is not to blame, nor for its next refusals. A recheck comes no sooner after
-  that one than pages took since the silence before: a limit that fell refuses what comes sooner.
+  that one than pages took since the pause before: a limit that fell refuses what comes sooner.
 * An excused page is broken once it was refused more often in a row than chance explains, as often
   as the site refuses pages at their first visit, or at a later one pages that it serves in the end.
   Refusals at the pace itself prove nothing: a page may come back whenever a bucket is empty.
