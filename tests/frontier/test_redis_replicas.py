@@ -24,7 +24,7 @@ from tests.frontier.conftest import Clock
 from tests.frontier.engines import open_engine
 from tests.frontier.test_conformance import page
 from tests.servers.forwarding import Forwarding
-from tests.servers.valkey import HIGHEST, MISSING, STARTS, Valkey, free_port, node, program
+from tests.servers.valkey import MISSING, STARTS, Valkey, node, program
 
 pytest.importorskip("scrapy_redis")
 if program() is None:
@@ -64,6 +64,18 @@ class Pair:
         self.way.mend(self.replica.port)
 
 
+def until_in_sync(replica: Valkey) -> None:
+    """Wait for its first copy of the master.
+
+    Until then WAIT may take a replica that still loads its copy for one that has all.
+    """
+    client: Any = connecting.connect(replica.url())
+    deadline = time.monotonic() + STARTS
+    while client.info("replication")["master_link_status"] != "up":
+        assert time.monotonic() < deadline, "the replica has no copy"
+        time.sleep(0.05)
+
+
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Pair]:
     with ExitStack() as stack:
@@ -73,6 +85,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         way = stack.enter_context(Forwarding(master.port))
         of = ("--replicaof", "127.0.0.1", str(link.port))
         replica = stack.enter_context(Valkey(tmp_path / "replica", *of))
+        until_in_sync(replica)
         yield Pair(master, replica, link, way)
 
 
@@ -135,7 +148,7 @@ def nodes(tmp_path: Path) -> Iterator[tuple[Valkey, Valkey]]:
     with ExitStack() as stack:
         options = ("--cluster-enabled", "yes")
         one = stack.enter_context(node(tmp_path / "one"))
-        other = stack.enter_context(Valkey(tmp_path / "other", *options, port=free_port(HIGHEST)))
+        other = stack.enter_context(Valkey(tmp_path / "other", *options))
         client: Any = connecting.connect(other.url())
         client.execute_command("CLUSTER", "MEET", "127.0.0.1", one.port)
         deadline = time.monotonic() + STARTS

