@@ -35,7 +35,7 @@ from scrapy_adaptive.core.ceiling.hold import ceiling, explanations, state
 from scrapy_adaptive.core.ceiling.hold.ceiling import Hold
 from scrapy_adaptive.core.ceiling.hold.concurrency_cap import Cap
 from scrapy_adaptive.core.ceiling.hold.noise import Noise
-from scrapy_adaptive.core.diagnosis.broken_pages import Blame, Suspects
+from scrapy_adaptive.core.diagnosis.broken_pages import Blame, SuspectedPages
 
 REGIMES = (
     "bucket:1/5",
@@ -132,7 +132,7 @@ PARTS: dict[str, tuple[Patch, ...]] = {
     "price of what noise hides": (answers(Noise, "unexpected", 0.0),),
     "caps": (answers(Cap, "on_epoch", False),),
     "chance": (puts(explanations, "EXPLANATIONS", WITHOUT_CHANCE),),
-    "broken pages": (answers(Suspects, "blame", Blame.PACE),),
+    "broken pages": (answers(SuspectedPages, "blame", Blame.PACE),),
     "chance of a test request": (drops(Backoff, "longer", noise=0.0),),
 }
 """What is left out, by the name of the part."""

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from scrapy_adaptive.core.types import (
     Answer,
+    Blocked,
     Decision,
     Event,
-    Hold,
     Outcome,
     Page,
     Permit,
@@ -60,7 +60,7 @@ class CubicGovernor:
         """There is one."""
         return self
 
-    def is_suspect(self, page: Page) -> bool:
+    def is_suspected(self, page: Page) -> bool:
         """It suspects none."""
         return False
 
@@ -68,16 +68,16 @@ class CubicGovernor:
         """Any page will do."""
         return Wanted.ANY
 
-    def take(self, key: str, now: float) -> Permit | Hold:
+    def take(self, key: str, now: float) -> Permit | Blocked:
         """A token for one request, or when there will be one."""
         if self._in_flight >= self._places:
-            return Hold(math.inf, Reason.CONCURRENCY)
+            return Blocked(math.inf, Reason.CONCURRENCY)
         if self._rate < math.inf:
             burst = max(1.0, self._rate)
             self._tokens = min(burst, self._tokens + (now - self._at) * self._rate)
             self._at = now
             if self._tokens < 1.0 - 1e-9:
-                return Hold(now + (1.0 - self._tokens) / self._rate, Reason.DELAY)
+                return Blocked(now + (1.0 - self._tokens) / self._rate, Reason.DELAY)
             self._tokens -= 1.0
         self._in_flight += 1
         return Permit(key, now)

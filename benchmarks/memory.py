@@ -29,7 +29,7 @@ from benchmarks.tables import Table
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Answer, Hold, Outcome, Permit
+from scrapy_adaptive.core.types import Answer, Blocked, Outcome, Permit
 
 QUIET_BYTES = 1500
 """Most bytes of a quiet slot."""
@@ -60,10 +60,10 @@ def governor(most: int) -> Governor:
     return Governor(LIMITS, global_breaker=breaker, chance=random.Random(1).random, max_slots=most)
 
 
-def send(crawl: Governor, key: str, now: float) -> tuple[Permit | Hold, float]:
+def send(crawl: Governor, key: str, now: float) -> tuple[Permit | Blocked, float]:
     """The permit of that slot as soon as it can be had; why not, if that is never in this crawl."""
     permit = crawl.take(key, now)
-    while isinstance(permit, Hold) and permit.until < now + YEARS / 10.0:
+    while isinstance(permit, Blocked) and permit.until < now + YEARS / 10.0:
         now = max(permit.until, now + 1e-6)
         permit = crawl.take(key, now)
     return permit, now
@@ -91,7 +91,7 @@ def quiet(slots: int) -> Cost:
 
 def hostile(hosts: int, most: int) -> Cost:
     """Bytes of so many hosts, each of which has asked for three years of silence."""
-    refused = Answer(Outcome.REFUSED, latency=0.05, may_lower=False, told=YEARS)
+    refused = Answer(Outcome.REFUSED, latency=0.05, may_lower=False, announced=YEARS)
     gc.collect()
     tracemalloc.start()
     crawl, now, hits = governor(most), 0.0, 0

@@ -102,7 +102,7 @@ def run(
         key = known.leaf_key("s", "host", "/", {"account": name})
         began = time.process_time()
         leaf = known.leaf(key)
-        counted = known.take(leaf, now) if known.hold(leaf, now) is None else ()
+        counted = known.take(leaf, now) if known.blocked(leaf, now) is None else ()
         if counted:
             known.on_ended(Permit("s", now, meters=counted), now, is_hit=True)
         spent[bool(counted)].append(time.process_time() - began)

@@ -32,7 +32,7 @@ from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.diagnosis.page_classes import MOST
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Answer, Hold, Outcome
+from scrapy_adaptive.core.types import Answer, Blocked, Outcome
 
 BOUND = 50.0
 """Most microseconds of the median step."""
@@ -53,7 +53,7 @@ def steps(governor: Governor, pages: int) -> Iterator[float]:
         begin = time.perf_counter()
         permit = governor.take("site", now)
         taken = time.perf_counter() - begin
-        while isinstance(permit, Hold):
+        while isinstance(permit, Blocked):
             now = max(permit.until, now + 1e-6)
             begin = time.perf_counter()
             permit = governor.take("site", now)

@@ -75,14 +75,14 @@ class Closing:
     def is_paused(self, key: str, seconds: float = 0.0) -> bool:
         """Whether the slot, or the whole crawl, will still be silent in so many seconds."""
         governor, now = self._governor, self._clock()
-        stop = governor.stop_hold(now)
+        stop = governor.blocked_by_stop(now)
         if stop is not None and stop.until > now + seconds:
             return True
-        if governor.crawl_silent_until > now + seconds:
+        if governor.crawl_paused_until > now + seconds:
             return True
         key = governor.slot_key(key)
         keys = {key, governor.host_of(key)}
-        return any(governor.silent_until(each, now) > now + seconds for each in keys)
+        return any(governor.paused_until(each, now) > now + seconds for each in keys)
 
     def give_up(self, request: Request, key: str, *, scheduled: bool, is_kept: bool) -> Request:
         """The request will not be sent; returns it where the scheduler takes it back.

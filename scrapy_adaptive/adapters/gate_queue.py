@@ -69,7 +69,7 @@ class GateQueue:
             if not queue:
                 del self._waiters[waiter.key]
 
-    def next(self, key: str, wanted: Wanted, is_suspect: Callable[[Request], bool]) -> Waiter:
+    def next(self, key: str, wanted: Wanted, is_suspected: Callable[[Request], bool]) -> Waiter:
         """Whose turn it is of those who wait for this slot.
 
         Raises:
@@ -79,7 +79,7 @@ class GateQueue:
         if wanted is Wanted.ANY or len(queue) == 1:
             return queue[0]
         suspected = wanted is Wanted.SUSPECTED
-        fitting = (each for each in queue if is_suspect(each.request) is suspected)
+        fitting = (each for each in queue if is_suspected(each.request) is suspected)
         return next(fitting, queue[0])
 
     def unscheduled(self, key: str) -> Waiter | None:

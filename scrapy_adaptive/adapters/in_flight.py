@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.types import Answer, Event, Hold, Outcome, Permit
+from scrapy_adaptive.core.types import Answer, Blocked, Event, Outcome, Permit
 
 from .flight import Flight
 from .scrapy_internals import kind_of
@@ -92,7 +92,7 @@ class InFlight:
     def begin(self, request: Request, key: str, *, scheduled: bool) -> bool:
         """Take a permit of this leaf, if there is one now; returns whether there was."""
         result = self._governor.take(key, self._clock())
-        if isinstance(result, Hold):
+        if isinstance(result, Blocked):
             return False
         self.end(request)  # the same object may be under way already
         self._in_flight[request] = Flight(result, scheduled)
@@ -197,9 +197,9 @@ class InFlight:
             latency=flight.latency if learns else None,
             may_lower=response is not None and _may_lower(response.status, slot.limits),
             silent=response is None and flight.verdict is None,
-            told=verdict.told,
+            announced=verdict.announced,
             quotas=verdict.quotas,
-            page=self._page_of(request) if slot.suspects or not accepted else None,
+            page=self._page_of(request) if slot.suspected or not accepted else None,
             kind=kind_of(request) if slot.classes is not None or not accepted else None,
         )
         flight.outcome = verdict.outcome

@@ -375,7 +375,7 @@ class Recorder:
 
     def _may_be_asked(self, key: str, row: Row, now: float) -> bool:
         """Whether an idle site may get requests that have to wait: no answer would tell of them."""
-        is_silent = self._governor.silent_until(key, now) > now
+        is_silent = self._governor.paused_until(key, now) > now
         return is_silent or now < row.changed_at + HEARTBEAT
 
     def _new_rate(self, key: str, row: Row) -> dict[str, float]:
@@ -392,7 +392,7 @@ class Recorder:
         if is_sure and slot.phase is Phase.CLOSED and not is_near(limit.rate, row.limit):
             row.limit = limit.rate
             self._tell(events.LIMIT, row, rate=limit.rate, refused_at=limit.refused_rate)
-        until = slot.silent_until - self._began_at
+        until = slot.paused_until - self._began_at
         requeued, paused = row.gone
         return {
             "requeued": requeued + slot.again_count,
@@ -406,7 +406,7 @@ class Recorder:
             "limit": rounded(limit.rate),
             "refused_at": rounded(limit.refused_rate),
             "paused": rounded(paused + slot.pause.seconds(now)),
-            "until": rounded(max(0.0, until)) if slot.silent_until > now else 0.0,
+            "until": rounded(max(0.0, until)) if slot.paused_until > now else 0.0,
         }
 
     def _write(

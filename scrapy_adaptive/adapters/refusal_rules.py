@@ -38,7 +38,7 @@ class Verdict(NamedTuple):
     """An outcome, and the silence the site asked for with it, in seconds."""
 
     outcome: Outcome
-    told: float | None = None
+    announced: float | None = None
     quotas: tuple[Quota, ...] = ()
     """What its headers tell."""
 
@@ -73,14 +73,14 @@ class RefusalRules:
         hints = self._hints(response)
         status = response.status
         if status in self._refusal_codes:
-            return Verdict(Outcome.REFUSED, hints.told, hints.quotas)
+            return Verdict(Outcome.REFUSED, hints.announced, hints.quotas)
         if status == 403 and (hints.retry_after is not None or hints.exhausted):
-            return Verdict(Outcome.REFUSED, hints.told, hints.quotas)
+            return Verdict(Outcome.REFUSED, hints.announced, hints.quotas)
         if status < 500:
             return Verdict(Outcome.ACCEPTED, quotas=hints.quotas)
         if hints.retry_after is None:
             return Verdict(Outcome.FAILED, quotas=hints.quotas)
-        return Verdict(Outcome.REFUSED, hints.told, hints.quotas)
+        return Verdict(Outcome.REFUSED, hints.announced, hints.quotas)
 
     def by_body(self, response: Response, verdict: Verdict) -> Verdict:
         """The classifier's verdict on the decoded response; `verdict` where it has none."""
@@ -95,8 +95,8 @@ class RefusalRules:
             return verdict
         if outcome is None or outcome is verdict.outcome:
             return verdict
-        told = self._hints(response).told if outcome is Outcome.REFUSED else None
-        return Verdict(outcome, told, verdict.quotas)
+        announced = self._hints(response).announced if outcome is Outcome.REFUSED else None
+        return Verdict(outcome, announced, verdict.quotas)
 
     def _on_classifier_error(self, error: Exception, response: Response) -> None:
         self._stats.inc_value("adaptive/classifier_errors")

@@ -308,7 +308,7 @@ class Reporting:
             )
         if event is Event.TRIPPED:
             if slot.is_parked(now):
-                until = units.clock_time(slot.silent_until - now)
+                until = units.clock_time(slot.paused_until - now)
                 told = self._tell("parked", is_busy, slot=key, until=until, answer=answer)
             else:
                 wait = units.duration(decision.wait)

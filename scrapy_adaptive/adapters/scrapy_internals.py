@@ -397,8 +397,8 @@ def set_damaged_aside(
     A queue that skips what it cannot read, and says so, would replace this.
     """
     paths = [path for path in (folder / str(priority), folder / f"{priority}s") if path.exists()]
-    for suspects in [[], *([path] for path in paths), paths]:
-        kept = [path.rename(path.with_name(f"{path.name}.damaged")) for path in suspects]
+    for suspected in [[], *([path] for path in paths), paths]:
+        kept = [path.rename(path.with_name(f"{path.name}.damaged")) for path in suspected]
         with suppress(Exception):  # these were not all that is damaged
             open_queue([priority]).close()
             return kept

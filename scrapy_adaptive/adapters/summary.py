@@ -135,8 +135,8 @@ class Summary:
 
     def _interval_row(self, slot: Slot, served_rate: float, now: float) -> tuple[str, ...]:
         state = self._observer.state(slot, now)
-        if slot.silent_until > now:
-            state = f"{state} for {units.duration(slot.silent_until - now)}"
+        if slot.paused_until > now:
+            state = f"{state} for {units.duration(slot.paused_until - now)}"
         by = reason(self._observer.bound(slot, now).by).title
         return (
             units.text(clean_name(slot.key)),
@@ -148,8 +148,8 @@ class Summary:
 
     def _row(self, slot: Slot, now: float) -> tuple[str, ...]:
         paused = units.duration(slot.pause.seconds(now))
-        if slot.silent_until > now:
-            paused = f"{paused} + {units.duration(slot.silent_until - now)} to come"
+        if slot.paused_until > now:
+            paused = f"{paused} + {units.duration(slot.paused_until - now)} to come"
         return (
             units.text(clean_name(slot.key)),
             f"{slot.accepted_count:,}",

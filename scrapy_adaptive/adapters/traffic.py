@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
-    from scrapy_adaptive.core.types import Hold, Permit
+    from scrapy_adaptive.core.types import Blocked, Permit
 
     from .identities import Identify
     from .queues.waiting_room import Reservation
@@ -193,13 +193,13 @@ class Traffic:
         else than the slot."""
         return bool(self._standing) and self.governor.host_of(key) in self._standing
 
-    def is_suspect(self, request: Request) -> bool:
+    def is_suspected(self, request: Request) -> bool:
         """Whether the request's page was refused before, and the pace may not be to blame."""
         key = self.names.of(request)
         return (
             key is not None
             and key in self.governor
-            and self.governor.slot(key, self.clock()).is_suspect(self._page_of(request))
+            and self.governor.slot(key, self.clock()).is_suspected(self._page_of(request))
         )
 
     def is_scheduled(self, request: Request) -> bool:
@@ -283,16 +283,18 @@ class Traffic:
         known, now = self.governor.known, self.clock()
         assert known is not None
         self._rearm_meters(reservation.meters)
-        hold = known.hold(known.leaf(leaf), now)
-        return reservation.queue_key != leaf or (hold is not None and now + PATIENCE < hold.until)
+        blocked = known.blocked(known.leaf(leaf), now)
+        return reservation.queue_key != leaf or (
+            blocked is not None and now + PATIENCE < blocked.until
+        )
 
     def _waits_long(self, key: str) -> bool:
         """Whether a request that the queue did not expect in this slot would hold it up."""
         now = self.clock()
-        hold = self.governor.ready_at(key, now)
-        return hold is not None and (
-            now + PATIENCE < hold.until < math.inf
-            or hold.reason is Reason.RULE
+        blocked = self.governor.ready_at(key, now)
+        return blocked is not None and (
+            now + PATIENCE < blocked.until < math.inf
+            or blocked.reason is Reason.RULE
             or self._gate_queue.count(key) > 1
         )
 
@@ -362,7 +364,7 @@ class Traffic:
         while key in self._gate_queue:
             slot = self.governor.slot_key(key)
             wanted = self.governor.wanted(slot)
-            waiter = self._gate_queue.next(key, wanted, self.is_suspect)
+            waiter = self._gate_queue.next(key, wanted, self.is_suspected)
             if self._is_better_elsewhere(slot, wanted, waiter):
                 self._await_pop(key)
                 return True
@@ -400,13 +402,13 @@ class Traffic:
         if (
             wanted is not Wanted.SUSPECTED
             or self.closing.has_begun
-            or self.is_suspect(waiter.request)
+            or self.is_suspected(waiter.request)
         ):
             return False
         if not (self._engine.has_place and self.room.has_suspect(key)):
             return False
-        hold = self.governor.queue_hold(key, self.clock())
-        return hold is None or hold.until < math.inf  # else it waits for who waits here
+        blocked = self.governor.blocked_in_queue(key, self.clock())
+        return blocked is None or blocked.until < math.inf  # else it waits for who waits here
 
     # The way back
 
@@ -469,8 +471,8 @@ class Traffic:
         now = self.clock()
         at = self.room.ripe_at(key, now) if room_at is None else room_at
         if key in self._gate_queue and key not in self._awaits_pop:
-            hold = self.governor.ready_at(key, now)
-            at = min(at, now if hold is None else hold.until)
+            blocked = self.governor.ready_at(key, now)
+            at = min(at, now if blocked is None else blocked.until)
         self._timers.arm(key, at)
 
     def _rearm_family(self, key: str) -> None:
@@ -480,9 +482,9 @@ class Traffic:
             for leaf in self._leaves_at_gate(each):
                 self.rearm(leaf)
 
-    def await_crawl(self, hold: Hold) -> None:
+    def await_crawl(self, blocked: Blocked) -> None:
         """Requests are ready, but the whole crawl is held: have the engine ask again."""
-        self._timers.arm(WHOLE_CRAWL, hold.until)
+        self._timers.arm(WHOLE_CRAWL, blocked.until)
 
     def _on_ended(self, permit: Permit) -> None:
         """A permit has ended: it may free its slot, its meters, or the whole crawl."""
@@ -559,13 +561,13 @@ class Traffic:
         governor, now = self.governor, self.clock()
         was_stopped, self._stopped = self._stopped, governor.stopped_by(now)
         was_shared, self._has_shared = self._has_shared, governor.has_shared_limit
-        hold = governor.stop_hold(now)
+        blocked = governor.blocked_by_stop(now)
         if self._stopped is not None and self._stopped is not was_stopped:
             self._reporting.on_stopped(self._stopped, governor.stop_causes)
         elif was_stopped is not None and self._stopped is None:
             self._reporting.on_resumed(was_stopped)
-        if hold is not None:
-            self.await_crawl(hold)
+        if blocked is not None:
+            self.await_crawl(blocked)
         is_over = was_stopped is not None and self._stopped is None
         if is_over or was_shared is not self._has_shared:
             self.room.look_again()  # some pauses are over as well
@@ -613,8 +615,8 @@ class Traffic:
         for key in self.keys_at_gate:
             # In a queue of Scrapy's nobody knows who was not given out by the scheduler.
             if not self.room.keeps or any(not each.scheduled for each in self._gate_queue.of(key)):
-                hold = self.governor.ready_at(key, self.clock())
-                is_common = hold is not None and hold.reason.is_common
+                blocked = self.governor.ready_at(key, self.clock())
+                is_common = blocked is not None and blocked.reason.is_common
                 slots = self.governor.family(self.governor.slot_key(key))
                 self.in_flight.hurry(None if is_common else slots)
 

@@ -20,7 +20,7 @@ from .types import Reason
 if TYPE_CHECKING:
     from .governor import Governor
     from .slot import Slot
-    from .types import Hold
+    from .types import Blocked
 
 
 class Binding(NamedTuple):
@@ -80,26 +80,26 @@ def binding(governor: Governor, key: str, now: float) -> Binding | None:
     """
     if key not in governor:
         return None
-    crawl, hold = governor.crawl_hold(now), governor.queue_hold(key, now)
-    is_parked = hold is not None and hold.reason is Reason.PARKED
+    crawl, blocked = governor.blocked_by_crawl(now), governor.blocked_in_queue(key, now)
+    is_parked = blocked is not None and blocked.reason is Reason.PARKED
     is_stopped = crawl is not None and crawl.reason in _STOPS and not is_parked
-    if crawl is not None and (hold is None or is_stopped or crawl.until >= hold.until):
+    if crawl is not None and (blocked is None or is_stopped or crawl.until >= blocked.until):
         return Binding(_OF_CRAWL[crawl.reason])
-    ruled = _of_rule(governor, key, hold, now)
-    if ruled is not None or hold is None:
+    ruled = _of_rule(governor, key, blocked, now)
+    if ruled is not None or blocked is None:
         return ruled
     slot = governor.slot(key, now)
     host_key = governor.host_of(key)
-    if host_key != key and slot.hold_queued(now) != hold:
+    if host_key != key and slot.blocked_queued(now) != blocked:
         slot = governor.slot(host_key, now)
-    return _of_slot(slot, hold.reason, now)
+    return _of_slot(slot, blocked.reason, now)
 
 
-def _of_rule(governor: Governor, key: str, hold: Hold | None, now: float) -> Binding | None:
+def _of_rule(governor: Governor, key: str, blocked: Blocked | None, now: float) -> Binding | None:
     """The known limit for which requests of this slot wait, if they wait longer than for it."""
     known = governor.known
     held = None if known is None else known.held(key, now)
-    if known is None or held is None or (hold is not None and hold.until >= held.until):
+    if known is None or held is None or (blocked is not None and blocked.until >= held.until):
         return None
     rule = known.rule_of(held.meter)
     if rule is None or rule.id == known_limits.DELAY:
@@ -125,7 +125,7 @@ def limit_of(slot: Slot) -> Limit:
 
 def _of_slot(slot: Slot, reason: Reason, now: float) -> Binding:
     if reason is Reason.PARKED:
-        return Binding(PARKED, slot.silent_until - now)
+        return Binding(PARKED, slot.paused_until - now)
     if reason in _PAUSES:
         return _of_pause(slot, now)
     if reason is Reason.QUOTA:

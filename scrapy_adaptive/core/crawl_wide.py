@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .ceiling.base import Ceiling
     from .slot import Taught
     from .slot_registry import Slots
-    from .types import Hold, Permit
+    from .types import Blocked, Permit
 
 KEY = "\0whole crawl"
 """Key of that slot, with a number after it; no other has such a name."""
@@ -81,13 +81,13 @@ class CrawlWide:
 
     # Sends
 
-    def hold(self, now: float) -> Hold | None:
+    def blocked(self, now: float) -> Blocked | None:
         """Why no request of any slot may be sent, and until when."""
-        return None if self.slot is None else _named(self.slot.hold(now))
+        return None if self.slot is None else _named(self.slot.blocked(now))
 
-    def hold_queued(self, now: float) -> Hold | None:
+    def blocked_queued(self, now: float) -> Blocked | None:
         """Why none may leave its queue: places promised count as taken."""
-        return None if self.slot is None else _named(self.slot.hold_queued(now))
+        return None if self.slot is None else _named(self.slot.blocked_queued(now))
 
     def reserve(self, now: float) -> None:
         """A place was promised to a queued request."""
@@ -240,6 +240,6 @@ _UNBOUND = Limits(target_concurrency=1e9, concurrency=1_000_000)
 its scatter from host to host is not taken for a site that gets slow."""
 
 
-def _named(hold: Hold | None) -> Hold | None:
+def _named(blocked: Blocked | None) -> Blocked | None:
     """The same, and that it holds the whole crawl."""
-    return None if hold is None else hold._replace(reason=Reason.CRAWL_WIDE)
+    return None if blocked is None else blocked._replace(reason=Reason.CRAWL_WIDE)

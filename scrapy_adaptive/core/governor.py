@@ -21,7 +21,7 @@ from .breaker.global_breaker import GlobalBreaker
 from .breaker.uplink import Cut, Uplink
 from .ceiling.registry import CEILINGS
 from .crawl_wide import CrawlWide
-from .forgotten import Silence
+from .forgotten import WhyPaused
 from .limits.book import Book
 from .limits.known import KnownLimits
 from .limits.leaf import FIELD, Leaf
@@ -30,7 +30,7 @@ from .slot import Slot
 from .slot_config import Limits
 from .slot_registry import Slots
 from .slot_state import State
-from .types import Answer, Decision, Event, Hold, Outcome, Permit, Reason, Wanted
+from .types import Answer, Blocked, Decision, Event, Outcome, Permit, Reason, Wanted
 
 
 @dataclass(slots=True)
@@ -163,49 +163,49 @@ class Governor:
         return self._slots.begin(key, state, age, now)
 
     def knows(self, key: str, now: float) -> bool:
-        """Whether this slot is there, or its silence is remembered."""
-        return key in self._slots or self._slots.silent(key, now) is not None
+        """Whether this slot is there, or its pause is remembered."""
+        return key in self._slots or self._slots.lasting_pause(key, now) is not None
 
-    def silent_until(self, key: str, now: float) -> float:
-        """The instant that ends the silence of this slot; 0 for none. The slot is not made."""
+    def paused_until(self, key: str, now: float) -> float:
+        """The instant that ends the pause of this slot; 0 for none. The slot is not made."""
         slot = self._slots.get(key)
         if slot is not None:
-            return slot.silent_until
-        silent = self._slots.silent(key, now)
-        return 0.0 if silent is None else silent.until
+            return slot.paused_until
+        pause = self._slots.lasting_pause(key, now)
+        return 0.0 if pause is None else pause.until
 
     @property
-    def crawl_silent_until(self) -> float:
+    def crawl_paused_until(self) -> float:
         """The instant that ends the pause of a limit that the whole crawl shares; 0 for none."""
         slot = self._crawl_wide.slot
-        return 0.0 if slot is None else slot.silent_until
+        return 0.0 if slot is None else slot.paused_until
 
-    def ready_at(self, key: str, now: float) -> Hold | None:
+    def ready_at(self, key: str, now: float) -> Blocked | None:
         """Why nothing may be sent for this slot at `now`, and until when; None when it may."""
         if self.known is not None:
             return self._ready_at(self._leaf(key, now), now)
         return self._slot_ready_at(key, now)
 
-    def _slot_ready_at(self, key: str, now: float) -> Hold | None:
-        hold = self._stop_hold(now, queued=False) if self._may_be_stopped else None
-        hold = hold or self._hold_of(key, now)
+    def _slot_ready_at(self, key: str, now: float) -> Blocked | None:
+        blocked = self._blocked_by_stop(now, queued=False) if self._may_be_stopped else None
+        blocked = blocked or self._blocked_of(key, now)
         if self._uplink.is_down:
-            hold = _later(hold, self._test_hold(key, now, queued=False))
+            blocked = _later(blocked, self._blocked_by_test(key, now, queued=False))
         host = self._families.host_of(key)
         if host is not None:
-            hold = _later(hold, self._hold_of(host, now))
-        hold = _later(hold, self._crawl_wide.hold(now))
-        return hold or self._global_rate.hold(now)
+            blocked = _later(blocked, self._blocked_of(host, now))
+        blocked = _later(blocked, self._crawl_wide.blocked(now))
+        return blocked or self._global_rate.blocked(now)
 
-    def _hold_of(self, key: str, now: float) -> Hold | None:
-        """What this slot itself says; one that is not there is not made while it is silent."""
+    def _blocked_of(self, key: str, now: float) -> Blocked | None:
+        """What this slot itself says; one that is not there is not made while it is paused."""
         slot = self._slots.get(key)
         if slot is None:
-            silent = self._slots.silent(key, now)
-            if silent is not None:
-                return silent.hold
+            pause = self._slots.lasting_pause(key, now)
+            if pause is not None:
+                return pause.blocked
             slot = self.slot(key, now)
-        return slot.hold(now)
+        return slot.blocked(now)
 
     # Known limits
 
@@ -241,44 +241,44 @@ class Governor:
                     slot.expect(rate)
         return leaf
 
-    def _ready_at(self, leaf: Leaf, now: float) -> Hold | None:
+    def _ready_at(self, leaf: Leaf, now: float) -> Blocked | None:
         assert self.known is not None
-        return _later(self._slot_ready_at(leaf.slot, now), self.known.hold(leaf, now))
+        return _later(self._slot_ready_at(leaf.slot, now), self.known.blocked(leaf, now))
 
     def wanted(self, key: str) -> Wanted:
         """Which of the slot's requests serves best just now."""
         slot = self._slots.get(key)
-        if slot is None or slot.wanted is Wanted.ANY or not slot.suspects:
+        if slot is None or slot.wanted is Wanted.ANY or not slot.suspected:
             return Wanted.ANY
         return slot.wanted
 
-    def stop_hold(self, now: float) -> Hold | None:
+    def blocked_by_stop(self, now: float) -> Blocked | None:
         """Why no request of any slot may be sent at `now`, and until when; None when one may.
 
         The crawler's own uplink is down, or the global breaker is open.
         """
-        return self._stop_hold(now, queued=False) if self._may_be_stopped else None
+        return self._blocked_by_stop(now, queued=False) if self._may_be_stopped else None
 
     @property
     def _may_be_stopped(self) -> bool:
         return self._uplink.down_at < math.inf or self._global_breaker.is_open
 
-    def _stop_hold(self, now: float, *, queued: bool) -> Hold | None:
+    def _blocked_by_stop(self, now: float, *, queued: bool) -> Blocked | None:
         until = self._uplink.hold_until(now, queued=queued)
         if until is not None:
-            return Hold(until, Reason.UPLINK)
+            return Blocked(until, Reason.UPLINK)
         if not self._global_breaker.is_open:
             return None
         until = self._global_breaker.hold_until(now, in_flight=self.counts.in_flight)
-        return None if until is None else Hold(until, Reason.GLOBAL)
+        return None if until is None else Blocked(until, Reason.GLOBAL)
 
-    def crawl_hold(self, now: float) -> Hold | None:
+    def blocked_by_crawl(self, now: float) -> Blocked | None:
         """Why no request of any slot may leave its queue at `now`, and until when."""
-        hold = self._stop_hold(now, queued=True) if self._may_be_stopped else None
-        hold = hold or self._global_rate.hold_queued(now)
-        return _later(hold, self._crawl_wide.hold_queued(now))
+        blocked = self._blocked_by_stop(now, queued=True) if self._may_be_stopped else None
+        blocked = blocked or self._global_rate.blocked_queued(now)
+        return _later(blocked, self._crawl_wide.blocked_queued(now))
 
-    def queue_hold(self, key: str, now: float, lead: float = 0.0) -> Hold | None:
+    def blocked_in_queue(self, key: str, now: float, lead: float = 0.0) -> Blocked | None:
         """Why no request of this slot may leave its queue at `now`, the whole crawl aside.
 
         Places promised to queued requests count as taken. A slot nobody knows is not made.
@@ -286,23 +286,23 @@ class Governor:
         Args:
             lead: seconds that requests take from their queue to the gate.
         """
-        hold = self._queue_hold(key, now, lead)
+        blocked = self._blocked_in_queue(key, now, lead)
         if self._uplink.is_down:
-            hold = _later(hold, self._test_hold(key, now, queued=True))
+            blocked = _later(blocked, self._blocked_by_test(key, now, queued=True))
         host = self._families.host_of(key)
-        return hold if host is None else _later(hold, self._queue_hold(host, now, lead))
+        return blocked if host is None else _later(blocked, self._blocked_in_queue(host, now, lead))
 
-    def _queue_hold(self, key: str, now: float, lead: float) -> Hold | None:
+    def _blocked_in_queue(self, key: str, now: float, lead: float) -> Blocked | None:
         slot = self._slots.get(key)
         if slot is not None:
-            return slot.hold_queued(now, lead)
-        silent = self._slots.silent(key, now)
-        return None if silent is None else silent.hold
+            return slot.blocked_queued(now, lead)
+        pause = self._slots.lasting_pause(key, now)
+        return None if pause is None else pause.blocked
 
-    def _test_hold(self, key: str, now: float, *, queued: bool) -> Hold | None:
+    def _blocked_by_test(self, key: str, now: float, *, queued: bool) -> Blocked | None:
         """While the line is down: why another host than this slot's is tested first."""
         until = self._uplink.hold_failing_until(self.host_of(key), now, queued=queued)
-        return None if until is None else Hold(until, Reason.PAUSED)
+        return None if until is None else Blocked(until, Reason.PAUSED)
 
     def parked(self, now: float) -> dict[str, float]:
         """Slots whose site asked for a longer pause than the user wants to sit through, and until
@@ -325,9 +325,9 @@ class Governor:
     def _parked_until(self, key: str, now: float) -> float:
         slot = self._slots.get(key)
         if slot is not None:
-            return slot.silent_until if slot.is_parked(now) else 0.0
-        silent = self._slots.silent(key, now)
-        return silent.until if silent is not None and silent.why is Silence.PARKED else 0.0
+            return slot.paused_until if slot.is_parked(now) else 0.0
+        pause = self._slots.lasting_pause(key, now)
+        return pause.until if pause is not None and pause.why is WhyPaused.PARKED else 0.0
 
     def is_stopped_by_rule(self, key: str, now: float) -> bool:
         """Whether a rule holds this leaf for longer than anybody waits."""
@@ -338,20 +338,20 @@ class Governor:
 
     # Sends
 
-    def take(self, key: str, now: float) -> Permit | Hold:
+    def take(self, key: str, now: float) -> Permit | Blocked:
         """The permit to send one request for this slot, or why not and until when."""
         if self.known is not None:
             return self._take_known(self._leaf(key, now), now)
-        hold = self._slot_ready_at(key, now)
-        return self._take(key, now) if hold is None else hold
+        blocked = self._slot_ready_at(key, now)
+        return self._take(key, now) if blocked is None else blocked
 
-    def _take_known(self, leaf: Leaf, now: float) -> Permit | Hold:
+    def _take_known(self, leaf: Leaf, now: float) -> Permit | Blocked:
         assert self.known is not None
-        hold = self._ready_at(leaf, now)
-        if hold is not None:
-            if hold.reason is Reason.RULE:
-                self.known.on_held(leaf.slot, hold)
-            return hold
+        blocked = self._ready_at(leaf, now)
+        if blocked is not None:
+            if blocked.reason is Reason.RULE:
+                self.known.on_held(leaf.slot, blocked)
+            return blocked
         permit = self._take(leaf.slot, now)
         permit.meters = self.known.take(leaf, now)
         return permit
@@ -369,7 +369,7 @@ class Governor:
         self.counts.probes += permit.probe
         return permit
 
-    def reserve(self, key: str, now: float, lead: float = 0.0) -> Hold | None:
+    def reserve(self, key: str, now: float, lead: float = 0.0) -> Blocked | None:
         """Promise one place of this slot to a queued request, or say why not.
 
         A reservation ends with `release`, before the gate takes the permit or when the request
@@ -378,36 +378,36 @@ class Governor:
         if self.known is None:
             return self._reserve(key, now, lead)
         leaf = self._leaf(key, now)
-        hold = self.known.hold_queued(leaf, now, lead)
-        if hold is not None:
-            self.known.on_held(leaf.slot, hold)
-            return hold
-        hold = self._reserve(leaf.slot, now, lead)
-        if hold is None:
+        blocked = self.known.blocked_queued(leaf, now, lead)
+        if blocked is not None:
+            self.known.on_held(leaf.slot, blocked)
+            return blocked
+        blocked = self._reserve(leaf.slot, now, lead)
+        if blocked is None:
             self.known.reserve(leaf, now)
-        return hold
+        return blocked
 
-    def _reserve(self, key: str, now: float, lead: float) -> Hold | None:
-        hold = self.crawl_hold(now)
-        silent = self._slots.silent(key, now)
-        if hold is not None or silent is not None:
-            return hold or (None if silent is None else silent.hold)
+    def _reserve(self, key: str, now: float, lead: float) -> Blocked | None:
+        blocked = self.blocked_by_crawl(now)
+        pause = self._slots.lasting_pause(key, now)
+        if blocked is not None or pause is not None:
+            return blocked or (None if pause is None else pause.blocked)
         slot = self.slot(key, now)
-        hold = slot.hold_queued(now, lead)
+        blocked = slot.blocked_queued(now, lead)
         if self._uplink.is_down:
-            hold = _later(hold, self._test_hold(key, now, queued=True))
+            blocked = _later(blocked, self._blocked_by_test(key, now, queued=True))
         host_key = self._families.host_of(key)
         host = None if host_key is None else self.slot(host_key, now)
         if host is not None:
-            hold = _later(hold, host.hold_queued(now, lead))
-        if hold is None:
+            blocked = _later(blocked, host.blocked_queued(now, lead))
+        if blocked is None:
             slot.reserve(now)
             if host is not None:
                 host.reserve(now)
             self._global_rate.reserve(now)
             self._crawl_wide.reserve(now)
             self._uplink.on_promised(now)
-        return hold
+        return blocked
 
     def release(self, key: str) -> None:
         """End one reservation of this slot, or of this leaf as it was reserved."""
@@ -426,10 +426,10 @@ class Governor:
         self._slots.forget_unused(key, now)
 
     def is_overtaken(self, permit: Permit, now: float) -> bool:
-        """Whether pain came after this permit was granted: it must not be used any more."""
+        """Whether congestion came after this permit was granted: it must not be used any more."""
         if self._uplink.is_down:
             return permit.sent_at <= self._uplink.down_at
-        if self.stop_hold(now) is not None or self._crawl_wide.is_overtaken(permit):
+        if self.blocked_by_stop(now) is not None or self._crawl_wide.is_overtaken(permit):
             return True
         return any(self._slots[each.key].is_overtaken(each) for each in _with_host(permit))
 
@@ -454,7 +454,7 @@ class Governor:
             crawl_wide.on_answer(host, now, served=not refused)
         if refused and crawl_wide.is_met(slot, host, permit):
             if not crawl_wide.is_refuted(permit):
-                return self._acquit(permit, slot, answer, now)
+                return self._roll_back(permit, slot, answer, now)
             crawl_wide.end(self._slots)
         is_news = refused and slot.is_news(permit)
         begins = is_news and crawl_wide.is_met_first(slot, permit, now)
@@ -490,16 +490,16 @@ class Governor:
                 self._drain_all(now)
         return decision
 
-    def _acquit(self, permit: Permit, slot: Slot, answer: Answer, now: float) -> Decision:
+    def _roll_back(self, permit: Permit, slot: Slot, answer: Answer, now: float) -> Decision:
         """The limit of the whole crawl was met: the slot that met it is not to blame."""
         self._crawl_wide.on_ended(permit, answer, now, self._chance())
         for each in _with_host(permit):
             self._slots[each.key].on_lost(each)
-        if answer.told is not None:
-            slot.resume_pause(now, answer.told)
+        if answer.announced is not None:
+            slot.resume_pause(now, answer.announced)
         self.is_stopped(now)
         why = "the limit of the whole crawl was met"
-        return Decision(Event.LATE, slot.delay, 0.0, slot.silent_for(now), why, again=True)
+        return Decision(Event.LATE, slot.delay, 0.0, slot.paused_for(now), why, again=True)
 
     def on_doubt(self, permit: Permit) -> None:
         """An answer that looks like a refusal has arrived; its verdict is awaited."""
@@ -548,7 +548,7 @@ class Governor:
         """What stops the whole crawl, but for one test request; None where nothing does."""
         if self._uplink.is_down:
             return Reason.UPLINK
-        if self.stop_hold(now) is not None:
+        if self.blocked_by_stop(now) is not None:
             return Reason.GLOBAL
         return Reason.CRAWL_WIDE if self._crawl_wide.is_paused else None
 
@@ -562,7 +562,7 @@ class Governor:
         if not answer.silent:
             self._uplink.on_answer(host, now)
             return True
-        if self._uplink.on_silence(host, now, permit.sent_at):
+        if self._uplink.on_unanswered(host, now, permit.sent_at):
             self.counts.global_trips += 1
             for key in self._uplink.failing:
                 for each in self.family(key):
@@ -586,8 +586,8 @@ class Governor:
             self._slots[each.key].on_lost(each)
 
     def _tell_host(self, permit: Permit, answer: Answer, now: float) -> None:
-        """What a class's request means for its host: an acceptance is one, the class's own pain is
-        no news."""
+        """What a class's request means for its host: an acceptance is one, the class's own
+        congestion is no news."""
         slot = self._slots[permit.key]
         if answer.outcome is Outcome.ACCEPTED:
             slot.on_answer(permit, answer._replace(quotas=()), now, self._chance())
@@ -600,11 +600,11 @@ class Governor:
         self._global_rate.drain(now)
 
 
-def _later(hold: Hold | None, other: Hold | None) -> Hold | None:
+def _later(blocked: Blocked | None, other: Blocked | None) -> Blocked | None:
     """What holds for longer of the two."""
-    if hold is None or (other is not None and other.until > hold.until):
+    if blocked is None or (other is not None and other.until > blocked.until):
         return other
-    return hold
+    return blocked
 
 
 def _with_host(permit: Permit) -> tuple[Permit, ...]:

@@ -1,10 +1,10 @@
-"""One slot: the laws of pace, ceiling, breaker, silence and suspects, composed.
+"""One slot: the laws of pace, ceiling, breaker, backoff and suspected pages, composed.
 
 Laws
 ----
 * In flight never exceeds the concurrency; reservations count against queues only.
 * A refusal sent before the present congestion epoch began is no news: it lengthens the
-  silence if it must, it cuts nothing.
+  pause if it must, it cuts nothing.
 * A permit ends once.
 """
 
@@ -19,12 +19,12 @@ from .breaker.breaker import Phase, Signal
 from .breaker.failures import UNHURT, UNTRIED, Failures
 from .breaker.pause import NEVER, NO_PAUSE, Pause
 from .ceiling.base import Ceiling
-from .diagnosis.broken_pages import NO_SUSPECTS, Blame, Suspects
+from .diagnosis.broken_pages import NONE_SUSPECTED, Blame, SuspectedPages
 from .diagnosis.page_classes import Classes
 from .pacing.concurrency import Slowness
 from .pacing.pace import Pace
 from .state.fields import LONG_AGO, Due, Instant, Mark
-from .types import Answer, Decision, Event, Hold, Learned, Outcome, Page, Permit, Reason, Wanted
+from .types import Answer, Blocked, Decision, Event, Learned, Outcome, Page, Permit, Reason, Wanted
 
 if TYPE_CHECKING:
     from .slot_config import Limits
@@ -42,7 +42,7 @@ DRAIN = 10.0
 """The same at most, and where no latency is known."""
 
 RECHECK_MOST = 12.0
-"""Most seconds of silence before a recheck: just over ten, as people write limits."""
+"""Most seconds of a pause before a recheck: just over ten, as people write limits."""
 
 PATIENCE = 3.0
 """Power of the visits that refused pages take, by which a recheck waits longer than usual."""
@@ -114,13 +114,13 @@ class Slot:
         "reserved",
         "robots_count",
         "slowness",
-        "suspects",
+        "suspected",
     )
 
     ceiling: Ceiling
     pace: Pace
     pause: Pause
-    suspects: Suspects
+    suspected: SuspectedPages
     classes: Annotated[Classes | None, Mark.SPARE]
     slowness: Slowness
     _epoch_at: Instant
@@ -147,7 +147,7 @@ class Slot:
         """Answers that look like refusals and wait for a verdict."""
         self.robots_count = 0
         """robots.txt files under way: the queue keeps its requests until they have arrived."""
-        self.suspects = NO_SUSPECTS
+        self.suspected = NONE_SUSPECTED
         self.classes = None
         """Which classes of pages are refused; None before the first refusal."""
         self.is_new = True
@@ -221,16 +221,16 @@ class Slot:
     def may_be_forgotten(self, now: float) -> bool:
         """Whether nothing is in flight, promised, owed or to be asked again.
 
-        Who forgets one that is silent remembers `ready_again_at`.
+        Who forgets one that is paused remembers `ready_again_at`.
         """
         if self.is_in_use:
             return False
-        return now < self.silent_until or now >= self.pace.ready_at()
+        return now < self.paused_until or now >= self.pace.ready_at()
 
     @property
     def ready_again_at(self) -> float:
         """The instant from which a request may be sent, were it forgotten until then."""
-        return max(self.silent_until, self.pace.ready_at())
+        return max(self.paused_until, self.pace.ready_at())
 
     @property
     def places(self) -> float:
@@ -239,15 +239,15 @@ class Slot:
             return self.limits.concurrency
         return min(self.limits.concurrency, self.ceiling.concurrency, self.slowness.limit)
 
-    def hold(self, now: float) -> Hold | None:
+    def blocked(self, now: float) -> Blocked | None:
         """Why nothing may be sent at `now`, and until when; None when a request may go."""
         self.pace.quotas.forget(now)
-        hold = self._hold_beside(now, self.in_flight)
-        if hold is None and now < (ready_at := self.pace.ready_at()):
-            return Hold(ready_at, Reason.DELAY)
-        return hold
+        blocked = self._blocked_beside(now, self.in_flight)
+        if blocked is None and now < (ready_at := self.pace.ready_at()):
+            return Blocked(ready_at, Reason.DELAY)
+        return blocked
 
-    def hold_queued(self, now: float, lead: float = 0.0) -> Hold | None:
+    def blocked_queued(self, now: float, lead: float = 0.0) -> Blocked | None:
         """Why no request may leave its queue at `now`, and until when; None when one may.
 
         Places promised to others count as taken. Until the first request was sent, and while
@@ -260,15 +260,15 @@ class Slot:
         reserved = self.reserved
         self.pace.quotas.forget(now)
         ahead = min(reserved, self._sent_within(lead)) if lead > LEAST_LEAD else 0
-        hold = self._hold_beside(now, self.in_flight + reserved, ahead)
-        if hold is not None:
-            return hold
+        blocked = self._blocked_beside(now, self.in_flight + reserved, ahead)
+        if blocked is not None:
+            return blocked
         if self.robots_count:
-            return Hold(NEVER, Reason.ROBOTS)
+            return Blocked(NEVER, Reason.ROBOTS)
         if reserved and self.is_new:
-            return Hold(NEVER, Reason.FIRST)
+            return Blocked(NEVER, Reason.FIRST)
         ready_at = self.pace.room_at(reserved, lead if lead > LEAST_LEAD else 0.0)
-        return Hold(ready_at, Reason.DELAY) if now < ready_at else None
+        return Blocked(ready_at, Reason.DELAY) if now < ready_at else None
 
     def _sent_within(self, seconds: float) -> int:
         """Requests that leave for the site within so many seconds, at most."""
@@ -276,7 +276,7 @@ class Slot:
         by_places = self.places * (1.0 + seconds / latency) if latency > 0.0 else self.places
         return math.ceil(min(by_places, seconds * self.rate, MOST_AHEAD))
 
-    def _hold_beside(self, now: float, busy: int, ahead: int = 0) -> Hold | None:
+    def _blocked_beside(self, now: float, busy: int, ahead: int = 0) -> Blocked | None:
         """What holds one more request than `busy`, but for the pace.
 
         Args:
@@ -284,49 +284,49 @@ class Slot:
             ahead: those of them that get there when others are back.
         """
         if self.doubts:
-            return Hold(NEVER, Reason.VERDICT)
+            return Blocked(NEVER, Reason.VERDICT)
         is_paused, quotas = self.pause.phase is not Phase.CLOSED, self.pace.quotas
         if (is_paused or quotas.until) and self.is_parked(now):
-            return Hold(self.silent_until, Reason.PARKED)
-        if is_paused and (hold := self._hold_paused(now, busy)) is not None:
-            return hold
+            return Blocked(self.paused_until, Reason.PARKED)
+        if is_paused and (blocked := self._blocked_paused(now, busy)) is not None:
+            return blocked
         if self._recheck_at is not None and now < self._recheck_at:
-            return Hold(self._recheck_at, Reason.RECHECK)
+            return Blocked(self._recheck_at, Reason.RECHECK)
         if busy - ahead >= self.places:
-            return Hold(NEVER, Reason.CONCURRENCY)
-        return Hold(quotas.until, Reason.QUOTA) if quotas.is_spent else None
+            return Blocked(NEVER, Reason.CONCURRENCY)
+        return Blocked(quotas.until, Reason.QUOTA) if quotas.is_spent else None
 
-    def _hold_paused(self, now: float, busy: int) -> Hold | None:
+    def _blocked_paused(self, now: float, busy: int) -> Blocked | None:
         """What holds one more request than `busy` while the breaker is not closed."""
         pause = self.pause
         if pause.phase is Phase.HALF_OPEN:
-            return Hold(NEVER, Reason.PROBE) if self._probe is not None else None
+            return Blocked(NEVER, Reason.PROBE) if self._probe is not None else None
         if busy > self.in_flight:
-            return Hold(NEVER, Reason.IN_FLIGHT)
+            return Blocked(NEVER, Reason.IN_FLIGHT)
         late = LATE * self.slowness.mean
         drain = min(self._drain, max(LEAST_DRAIN, late)) if late else self._drain
         drained_at = pause.last_refused_at + drain
         if busy - self._straggler_count and now < drained_at:
-            return Hold(max(pause.until, drained_at), Reason.IN_FLIGHT)
-        return Hold(pause.until, Reason.PAUSED) if now < pause.until else None
+            return Blocked(max(pause.until, drained_at), Reason.IN_FLIGHT)
+        return Blocked(pause.until, Reason.PAUSED) if now < pause.until else None
 
     @property
-    def silent_until(self) -> float:
+    def paused_until(self) -> float:
         """The instant that ends the pause, or the wait for a spent quota; 0 for neither."""
         paused = self.pause.until if self.phase is not Phase.CLOSED else 0.0
         return max(paused, self.pace.quotas.spent_until)
 
-    def is_silence_asked(self, now: float) -> bool:
-        """Whether the site itself asked for the present silence."""
+    def is_pause_asked(self, now: float) -> bool:
+        """Whether the site itself asked for the present pause."""
         is_paused = self.phase is not Phase.CLOSED and self.pause.is_asked
         return is_paused or now < self.pace.quotas.spent_until
 
-    def silent_for(self, now: float) -> float:
+    def paused_for(self, now: float) -> float:
         """Seconds of the pause from now on; 0 for none."""
         return max(0.0, self.pause.until - now) if self.phase is Phase.OPEN else 0.0
 
     def is_parked(self, now: float) -> bool:
-        """Whether the site asks for a longer silence than the user wants to sit through."""
+        """Whether the site asks for a longer pause than the user wants to sit through."""
         quotas = self.pace.quotas
         is_paused = self.phase is not Phase.CLOSED and self.pause.is_parked(now)
         return is_paused or (now < quotas.spent_until and quotas.wait > self.limits.max_pause)
@@ -334,26 +334,26 @@ class Slot:
     @property
     def wanted(self) -> Wanted:
         """Which of the waiting requests should go next."""
-        if self.phase is not Phase.CLOSED and self.suspects.looks_again:
+        if self.phase is not Phase.CLOSED and self.suspected.looks_again:
             return Wanted.SUSPECTED
         if self.phase is not Phase.CLOSED or self._recheck is not None:
             return Wanted.UNSUSPECTED  # another refusal beside it would prove nothing
         return Wanted.ANY if self._recheck_at is None else Wanted.SUSPECTED
 
-    def is_suspect(self, page: Page) -> bool:
+    def is_suspected(self, page: Page) -> bool:
         """Whether this page is one that a probe avoids, or the one that a recheck asks for."""
-        suspect = self.suspects.suspect if self.wanted is Wanted.SUSPECTED else None
-        return page in self.suspects if suspect is None else page == suspect
+        suspect = self.suspected.suspect if self.wanted is Wanted.SUSPECTED else None
+        return page in self.suspected if suspect is None else page == suspect
 
     # Sends
 
     def reserve(self, now: float) -> None:
-        """Promise a place to a queued request; `hold_queued` must have said that it may go."""
+        """Promise a place to a queued request; `blocked_queued` must have said that it may go."""
         self.reserved += 1
         self.pace.on_promised(now)
 
     def take(self, now: float, chance: float) -> Permit:
-        """Send one request; `hold` must have said that it may go."""
+        """Send one request; `blocked` must have said that it may go."""
         self.is_new = False
         if self.phase is Phase.OPEN:
             self.pause.signal(Signal.CLEAR)
@@ -383,7 +383,7 @@ class Slot:
         return permit
 
     def is_overtaken(self, permit: Permit) -> bool:
-        """Whether pain, or what looks like it, came after this permit was granted."""
+        """Whether congestion, or what looks like it, came after this permit was granted."""
         paused = self.phase is not Phase.CLOSED and not permit.probe
         return paused or self.doubts > 0
 
@@ -392,7 +392,7 @@ class Slot:
     def on_lost(self, permit: Permit) -> None:
         """A permit ended without an answer of the site: a probe may be sent again."""
         self._end(permit)
-        if permit.recheck and self.phase is Phase.CLOSED and self.suspects.suspect is not None:
+        if permit.recheck and self.phase is Phase.CLOSED and self.suspected.suspect is not None:
             self._recheck_at = permit.sent_at
 
     def on_doubt(self, permit: Permit) -> None:
@@ -402,7 +402,7 @@ class Slot:
             self.doubts += 1
 
     def on_answer(self, permit: Permit, answer: Answer, now: float, chance: float) -> Decision:
-        """A request ended at `now`; `chance` in [0, 1) lengthens a silence a little."""
+        """A request ended at `now`; `chance` in [0, 1) lengthens a pause a little."""
         self._end(permit)
         before = self.delay
         if answer.quotas:
@@ -414,7 +414,7 @@ class Slot:
             event, why = self._on_refused(permit, answer, now, chance)
             self._on_latency(permit, answer, now)
         self._look_at_failures(now)
-        delay, wait = self.delay, self.silent_for(now)
+        delay, wait = self.delay, self.paused_for(now)
         again = answer.outcome is Outcome.REFUSED and event is not Event.BROKEN
         return Decision(event, delay, delay - before, wait, why, again=again)
 
@@ -478,11 +478,11 @@ class Slot:
             self.ceiling.recall(Learned(rate))
 
     def resume_pause(self, now: float, wait: float) -> None:
-        """The site had asked an earlier run for a silence that is not over for `wait` seconds."""
-        self.pause_for(now, wait, told=wait)
+        """The site had asked an earlier run for a pause that is not over for `wait` seconds."""
+        self.pause_for(now, wait, announced=wait)
 
     def park(self, now: float, wait: float) -> None:
-        """The site had asked for a longer silence than the user wants to sit through."""
+        """The site had asked for a longer pause than the user wants to sit through."""
         self.resume_pause(now, wait)
         self.pause.park()
 
@@ -495,7 +495,7 @@ class Slot:
     def count_on(self, before: Slot, now: float) -> None:
         """This slot takes the place of that one, of which nothing is in use.
 
-        What rules let pass it is told anew when it is asked next.
+        What rules let pass it learns anew when it is asked next.
         """
         self.is_new = before.is_new
         self.accepted_count = before.accepted_count
@@ -505,18 +505,18 @@ class Slot:
         if before.pause is not NO_PAUSE:
             self._own_pause().count_on(before.pause.seconds(now))
 
-    def pause_for(self, now: float, wait: float, told: float | None = None) -> None:
-        """Be silent for so long, `told` seconds of it by the site's own word: no refusal of this
+    def pause_for(self, now: float, wait: float, announced: float | None = None) -> None:
+        """Pause for so long, `announced` seconds of it by the site's own word: no refusal of this
         slot began it, so it cuts nothing, and an epoch that is under way goes on."""
         self._excused |= self.phase is Phase.CLOSED
-        self._begin_pause(now, wait, told=told)
+        self._begin_pause(now, wait, announced=announced)
         self._withdraw_probe()
 
     def pause_with(self, other: Slot, now: float) -> None:
-        """Be silent for as long as another slot, and for the same reason."""
-        wait = other.silent_until - now
+        """Pause for as long as another slot, and for the same reason."""
+        wait = other.paused_until - now
         if wait > 0.0:
-            self.pause_for(now, wait, told=wait if other.is_silence_asked(now) else None)
+            self.pause_for(now, wait, announced=wait if other.is_pause_asked(now) else None)
 
     def tried(self, permit: Permit) -> bool:
         """Whether this request came sooner after the one before than is known to be allowed.
@@ -535,7 +535,7 @@ class Slot:
         """The refusals of late were not this site's: forget them; returns what they taught."""
         taught = Taught(self.ceiling, self._backoff)
         self.take_up(Taught(ceiling, Backoff()))
-        self.suspects = Suspects(self.accepted_count)
+        self.suspected = SuspectedPages(self.accepted_count)
         self._recheck_at = None
         if self.phase is not Phase.CLOSED:
             self.pause.shorten(now + BREATH)
@@ -562,10 +562,10 @@ class Slot:
         if self._failed_epoch:
             self._end_pause(now)
 
-    def acquit(self, now: float) -> None:
+    def roll_back(self, now: float) -> None:
         """The present epoch is no fault of the pace: that of a class of pages, which has a slot of
         its own from here, or of first visits."""
-        self.suspects.on_pardon()
+        self.suspected.on_rollback()
         self.ceiling.on_class_split(now)
         self._excused = True
 
@@ -588,11 +588,11 @@ class Slot:
         if self._failures is UNTRIED:
             self._failures = UNHURT
         self._failures.on_accepted()
-        if self.suspects is not NO_SUSPECTS:
-            known = self.suspects.refuses_first
-            self.suspects.on_accepted(answer.page)
-            if self.suspects.refuses_first and not known:
-                self.acquit(now)
+        if self.suspected is not NONE_SUSPECTED:
+            known = self.suspected.refuses_first
+            self.suspected.on_accepted(answer.page)
+            if self.suspected.refuses_first and not known:
+                self.roll_back(now)
         self.pace.on_accepted()
         if self.phase is Phase.CLOSED:
             is_ruled = 0.0 < self.expected_rate <= self.ceiling.rate  # then its meter binds
@@ -603,19 +603,19 @@ class Slot:
         if not permit.probe:
             return Event.ACCEPTED, "was in flight when the pause began"
         recovery = self._recover(now, Signal.PROBE_ACCEPTED)
-        if self.suspects is not NO_SUSPECTS:
+        if self.suspected is not NONE_SUSPECTED:
             self._plan_recheck(now, recovery)
         return Event.RECOVERED, f"{self.rate:.3g}/s from here"
 
     def _plan_recheck(self, now: float, recovery: Recovery) -> None:
         """When to ask for the suspected page again: no sooner than the site is known to serve."""
-        served_gap = self.suspects.on_recovered(now)
+        served_gap = self.suspected.on_recovered(now)
         noise = self.ceiling.noise_ratio
-        if not self.suspects.asks_again(noise):
+        if not self.suspected.asks_again(noise):
             return
         wait = recovery.waited if recovery.tries else 0.0
         usual = max(self.ceiling.recheck, GAPS * served_gap)
-        usual *= 1.0 if noise else self.suspects.visits**PATIENCE
+        usual *= 1.0 if noise else self.suspected.visits**PATIENCE
         gap = 1.0 / self.expected_rate if self.expected_rate else 0.0
         most = max(RECHECK_MOST, TOO_GENEROUS * gap)
         self._recheck_at = now + min(max(wait, usual), most)
@@ -638,28 +638,28 @@ class Slot:
         self, permit: Permit, answer: Answer, now: float, chance: float
     ) -> tuple[Event, str] | None:
         """What a refusal says where the pace is not to blame; None where it may be."""
-        suspects = self.suspects
-        blame = suspects.blame(
+        suspected = self.suspected
+        blame = suspected.blame(
             answer.page,
             probe=permit.probe,
             recheck=permit.recheck,
             now=now,
-            silent=NEVER if answer.outcome is Outcome.FAILED else self._backoff.seconds,
+            waited=NEVER if answer.outcome is Outcome.FAILED else self._backoff.seconds,
             noise=self.ceiling.noise_ratio,
         )
         if blame is not Blame.PACE:
-            wait = max(min(BREATH * suspects.visits, RECHECK_MOST), answer.told or 0.0)
+            wait = max(min(BREATH * suspected.visits, RECHECK_MOST), answer.announced or 0.0)
             if self.phase is Phase.CLOSED or permit.probe:
-                self._backoff.first(rate=NEVER, told=answer.told, failed=True)
+                self._backoff.first(rate=NEVER, announced=answer.announced, failed=True)
             self._backoff.lengthen(wait)  # if it is late, the pause goes on
             self._excused |= self.phase is Phase.CLOSED
-            self._pardon(answer.page, now)
+            self._roll_back_for(answer.page, now)
             self._pause(now, wait, chance, answer)
             if blame is Blame.BROKEN:
                 return Event.BROKEN, "this page is refused whatever the pace"
             return Event.LATE, "this page is refused, others are not"
         if self.phase is Phase.CLOSED and self._is_first_visit(answer):
-            suspects.on_refused(answer.page)
+            suspected.on_refused(answer.page)
             self._recheck_at = now + BREATH
             return Event.LATE, "this site refuses the first visit of each page"
         return None
@@ -673,7 +673,7 @@ class Slot:
             wait = self._after_probe(answer)
             event, why = Event.PROBE_REFUSED, f"probe {what}"
         elif permit.sent_at < self._epoch_at or not (permit.probe or phase is Phase.CLOSED):
-            wait = max(BREATH, answer.told or 0.0)
+            wait = max(BREATH, answer.announced or 0.0)
             if phase is Phase.CLOSED:
                 self._excused = True
                 self._pause(now, wait, chance, answer)
@@ -685,35 +685,37 @@ class Slot:
             event, why = Event.TRIPPED, f"{what} at {pace}"
         if answer.outcome is not Outcome.FAILED:
             self._failures.on_taught()
-        self.suspects.on_refused(answer.page)
+        self.suspected.on_refused(answer.page)
         may_be_chance = event is Event.PROBE_REFUSED and not self._backoff.tries
         self.ceiling.on_refused(may_be_chance=may_be_chance)
         self._pause(now, wait, chance, answer)
         return event, why
 
     def _trip(self, permit: Permit, answer: Answer, now: float) -> tuple[float, str]:
-        """An epoch begins: seconds of its first silence, and at which rate it began."""
+        """An epoch begins: seconds of its first wait, and at which rate it began."""
         failed = answer.outcome is Outcome.FAILED
         rate = self._begin_epoch(now, permit, again=failed and self._failures.go_on)
         if failed:
             self._failures.on_slowed(rate)
         self._failed_epoch = failed
         debt = self.ceiling.debt(now)
-        wait = self._backoff.first(rate=self.rate, told=answer.told, debt=debt, failed=failed)
+        wait = self._backoff.first(
+            rate=self.rate, announced=answer.announced, debt=debt, failed=failed
+        )
         return wait, f"{rate:.3g}/s" + (
             f", {self.rate:.3g}/s from here" if self.rate < rate else ""
         )
 
     def _is_first_visit(self, answer: Answer) -> bool:
         """Whether it is refused for that alone."""
-        is_new = answer.page is not None and answer.page not in self.suspects
-        is_plain = answer.outcome is Outcome.REFUSED and not answer.told
-        return is_new and is_plain and self.suspects.refuses_first
+        is_new = answer.page is not None and answer.page not in self.suspected
+        is_plain = answer.outcome is Outcome.REFUSED and not answer.announced
+        return is_new and is_plain and self.suspected.refuses_first
 
     def _make_parts(self) -> None:
         """Most slots are never refused, and have no need of these."""
-        if self.suspects is NO_SUSPECTS:
-            self.suspects = Suspects(self.accepted_count)
+        if self.suspected is NONE_SUSPECTED:
+            self.suspected = SuspectedPages(self.accepted_count)
         if self._backoff is NO_BACKOFF:
             self._backoff = Backoff()
         if self._failures in (UNTRIED, UNHURT):
@@ -722,10 +724,10 @@ class Slot:
     def _alone(self, permit: Permit, answer: Answer, now: float) -> str:
         """Why a failure slows nothing down; empty where it does."""
         failures = self._failures
-        is_page = self.suspects.is_failing(answer.page) and answer.told is None
+        is_page = self.suspected.is_failing(answer.page) and answer.announced is None
         failures.on_failed(silent=answer.silent, counts=not is_page)
         if is_page:
-            self._pardon(answer.page, now)
+            self._roll_back_for(answer.page, now)
             return "this page fails while others are served"
         if self.phase is not Phase.CLOSED:
             if not permit.probe or not failures.on_test_failed():
@@ -734,17 +736,19 @@ class Slot:
         if failures.is_gone:
             return "the host is gone: nothing waits for it"
         if failures.are_in_vain(self._paced_rate):
-            self.suspects.on_pardon()
+            self.suspected.on_rollback()
             self.ceiling.on_rollback(now)
             return "as many fail at any pace"
-        return "" if failures.are_congestion(self._paced_rate) else "a lone failure is no pain"
+        return (
+            "" if failures.are_congestion(self._paced_rate) else "a lone failure is no congestion"
+        )
 
     def _end_pause(self, now: float) -> None:
         """Nothing is gained by waiting: go on, as before the pause if no refusal made it."""
         if self.phase is Phase.CLOSED:
             return
         if self._failed_epoch:
-            self.suspects.on_pardon()
+            self.suspected.on_rollback()
             self.ceiling.on_rollback(now)
             self._excused = True
         self._recover(now, Signal.GONE)
@@ -768,20 +772,20 @@ class Slot:
             self.pace.drain(now)
 
     def _after_probe(self, answer: Answer) -> float:
-        """Seconds of silence after a probe that was refused."""
+        """Seconds of pause after a probe that was refused."""
         return self._backoff.longer(
             rate=self.rate,
-            told=answer.told,
+            announced=answer.announced,
             failed=answer.outcome is Outcome.FAILED,
             noise=self.ceiling.noise_ratio,
         )
 
-    def _pardon(self, page: Page | None, now: float) -> None:
+    def _roll_back_for(self, page: Page | None, now: float) -> None:
         """This page is at fault in the present epoch: take its cut back, if it alone caused it."""
-        if page is None or self.suspects.suspect != page:
+        if page is None or self.suspected.suspect != page:
             return
-        is_alone = self.suspects.sole == page
-        self.suspects.on_pardon()
+        is_alone = self.suspected.sole == page
+        self.suspected.on_rollback()
         if is_alone:
             self.ceiling.on_rollback(now)
             self._excused = True
@@ -797,13 +801,13 @@ class Slot:
         refused_rate = self._paced_rate
         self._epoch_at = now
         self._excused = False
-        self.suspects.on_epoch()
+        self.suspected.on_epoch()
         self.ceiling.on_congestion(now, permit, rate=refused_rate, again=again)
         self.pace.drain(now)
         return refused_rate
 
-    def _begin_pause(self, now: float, wait: float, *, told: float | None = None) -> None:
-        self._own_pause().begin(now, wait, told=told, most=self.limits.max_pause)
+    def _begin_pause(self, now: float, wait: float, *, announced: float | None = None) -> None:
+        self._own_pause().begin(now, wait, announced=announced, most=self.limits.max_pause)
 
     def _own_pause(self) -> Pause:
         """Most slots are never paused: they share one."""
@@ -812,7 +816,7 @@ class Slot:
         return self.pause
 
     def _pause(self, now: float, wait: float, chance: float, answer: Answer) -> None:
-        self._begin_pause(now, wait * (1.0 + JITTER_RATIO * chance), told=answer.told)
+        self._begin_pause(now, wait * (1.0 + JITTER_RATIO * chance), announced=answer.announced)
         self._recheck_at = None
         self._withdraw_probe()
 

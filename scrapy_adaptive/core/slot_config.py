@@ -28,7 +28,7 @@ class Limits:
     burst: float = 1.0
     """Most tokens saved up, >= 1."""
     backoff_ratio: float = 0.5
-    """Fraction of the rate kept on pain, in (0, 1)."""
+    """Fraction of the rate kept on congestion, in (0, 1)."""
     floor: float = 0.0
     """Least seconds between sends, >= 0: DOWNLOAD_DELAY or the slot's own delay."""
     jitter: float = -1.0

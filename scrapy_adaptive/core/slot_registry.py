@@ -4,7 +4,7 @@ Laws
 ----
 * Of more than `most` slots the least recently used are forgotten, never one that has something in
   flight, nor one that others stand under. One that is paused keeps the instant that ends its pause.
-* A class of pages that alone is refused gets a slot of its own; its host is acquitted.
+* A class of pages that alone is refused gets a slot of its own; its host is rolled back.
 * What a forgotten slot had learned is what the next one of that key begins with.
 """
 
@@ -19,7 +19,7 @@ from .breaker.breaker import Phase
 from .ceiling.registry import CEILINGS
 from .diagnosis.page_classes import DOUBT, Classes, Families
 from .evidence import BLIND
-from .forgotten import Forgotten, Silence, Silent
+from .forgotten import Forgotten, LastingPause, WhyPaused
 from .slot import Slot
 from .slot_config import Limits
 from .slot_state import (
@@ -107,13 +107,13 @@ class Slots:
 
     # Slots that are not there
 
-    def silent(self, key: str, now: float) -> Silent | None:
-        """The silence of a slot that is not there, if it lasts."""
-        return None if key in self._slots else self._forgotten.silent(key, now)
+    def lasting_pause(self, key: str, now: float) -> LastingPause | None:
+        """The pause of a slot that is not there, if it lasts."""
+        return None if key in self._slots else self._forgotten.lasting_pause(key, now)
 
     def parked(self, now: float) -> dict[str, float]:
         """The parked slots, those that are not there too, and until when."""
-        here = {slot.key: slot.silent_until for slot in self if slot.is_parked(now)}
+        here = {slot.key: slot.paused_until for slot in self if slot.is_parked(now)}
         return self._forgotten.parked(now) | here
 
     def states(self, now: float) -> dict[str, State]:
@@ -130,12 +130,12 @@ class Slots:
         kept = self._forgotten.kept(key)
         if kept is not None:
             return {**kept.state, "age": round(now - kept.at, 3)}
-        silent = self._forgotten.silent(key, now)
-        if silent is None:
+        pause = self._forgotten.lasting_pause(key, now)
+        if pause is None:
             return None
         return {
-            "pause": round(silent.until - now, 3),
-            "asked": silent.why is not Silence.OWN,
+            "pause": round(pause.until - now, 3),
+            "asked": pause.why is not WhyPaused.OWN,
         }
 
     def begin(self, key: str, state: object, age: float, now: float) -> list[str]:
@@ -159,7 +159,7 @@ class Slots:
             slot.pause_with(tried, now)
             return doubts
         if slot is not None:
-            if slot.silent_until > tried.silent_until:
+            if slot.paused_until > tried.paused_until:
                 tried.pause_with(slot, now)
             tried.count_on(slot, now)
             self._slots[key] = tried
@@ -170,7 +170,7 @@ class Slots:
                 kept, age = state_of(tried, self._new(key, now), now) or kept, 0.0
             bare = {name: value for name, value in kept.items() if name != "age"}
             self._forgotten.keep(key, bare, now - age)
-        self._keep_silent(tried, tried.silent_until, now)
+        self._keep_paused(tried, tried.paused_until, now)
         return doubts
 
     def _new(self, key: str, now: float) -> Slot:
@@ -182,19 +182,19 @@ class Slots:
         slot = self._new(key, now)
         if key not in self._forgotten:
             return slot
-        kept, silent = self._forgotten.kept(key), self._forgotten.silent(key, now)
+        kept, pause = self._forgotten.kept(key), self._forgotten.lasting_pause(key, now)
         self._forgotten.remove(key)
         if kept is not None:
             begin(slot, kept.state, now - kept.at, now)
-        if silent is not None and slot.silent_until < silent.until - ROUNDING:
-            _pause(slot, silent, now)
+        if pause is not None and slot.paused_until < pause.until - ROUNDING:
+            _pause(slot, pause, now)
         return slot
 
-    def _keep_silent(self, slot: Slot, until: float, now: float) -> None:
-        if slot.silent_until > now:
-            own = Silence.ASKED if slot.is_silence_asked(now) else Silence.OWN
-            why = Silence.PARKED if slot.is_parked(now) else own
-            self._forgotten.keep_silent(slot.key, Silent(until, why), now)
+    def _keep_paused(self, slot: Slot, until: float, now: float) -> None:
+        if slot.paused_until > now:
+            own = WhyPaused.ASKED if slot.is_pause_asked(now) else WhyPaused.OWN
+            why = WhyPaused.PARKED if slot.is_parked(now) else own
+            self._forgotten.keep_paused(slot.key, LastingPause(until, why), now)
 
     def time_paused(self, now: float) -> float:
         """Seconds in which a slot's breaker was not closed, summed over all there were."""
@@ -241,25 +241,25 @@ class Slots:
         if classes is None:
             classes = slot.classes = Classes()
         if kind in self.families.kinds.get(slot.key, ()):
-            slot.acquit(now)  # it had its permit before the class was split off
+            slot.roll_back(now)  # it had its permit before the class was split off
             return decision
         chance = classes.on_epoch(kind)
         if chance < BLIND:
             return self._split(slot, kind, answer, decision, now)
         if chance < DOUBT:
-            slot.acquit(now)
+            slot.roll_back(now)
         return decision
 
     def _split(
         self, host: Slot, kind: str, answer: Answer, decision: Decision, now: float
     ) -> Decision:
-        """Give this class of pages a slot of its own; the host is acquitted."""
+        """Give this class of pages a slot of its own; the host is rolled back."""
         key = self.families.add(host.key, kind)
         if key is None or host.classes is None:
             return decision
         share = host.classes.share(kind)
         host.classes.forget(kind)
-        host.acquit(now)
+        host.roll_back(now)
         slot = self.at(key, now)
         host.reserved += slot.reserved  # a job may have left pages under that key
         slot.pace.latency_delay = host.pace.latency_delay
@@ -267,7 +267,7 @@ class Slots:
         if slot.is_new and host.rate < math.inf:
             slot.recall(Learned(share * host.rate))
         slot.pace.drain(now)
-        if answer.told is not None:
+        if answer.announced is not None:
             slot.resume_pause(now, decision.wait)
         why = f"{decision.why}; only {kind} is refused: it has its own pace"
         return decision._replace(why=why, split=kind)
@@ -286,24 +286,24 @@ class Slots:
     def _forget(self, slot: Slot, now: float) -> None:
         del self._slots[slot.key]
         self._forgotten_pauses += slot.pause.seconds(now)
-        is_backing_off = slot.phase is not Phase.CLOSED and not slot.is_silence_asked(now)
+        is_backing_off = slot.phase is not Phase.CLOSED and not slot.is_pause_asked(now)
         until = slot.ready_again_at
         if slot.learned is not None or is_backing_off:
             state = state_of(slot, self._new(slot.key, now), now)
             if state is not None:
                 self._forgotten.keep(slot.key, state, now, until)
                 self._forgotten.bound(now)
-                until = slot.silent_until
-        self._keep_silent(slot, until, now)
+                until = slot.paused_until
+        self._keep_paused(slot, until, now)
         self._on_forgotten(slot.key)
 
 
-def _pause(slot: Slot, silent: Silent, now: float) -> None:
-    """A slot that was silent when it was forgotten is so again."""
-    wait = silent.until - now
-    if silent.why is Silence.PARKED:
+def _pause(slot: Slot, pause: LastingPause, now: float) -> None:
+    """A slot that was paused when it was forgotten is so again."""
+    wait = pause.until - now
+    if pause.why is WhyPaused.PARKED:
         slot.park(now, wait)
-    elif silent.why is Silence.ASKED:  # for some of it; it was not parked for the rest
+    elif pause.why is WhyPaused.ASKED:  # for some of it; it was not parked for the rest
         slot.resume_pause(now, min(wait, slot.limits.max_pause))
         slot.pause_for(now, wait)
     else:

@@ -46,15 +46,15 @@ def state_of(slot: Slot, fresh: Slot, now: float, *, most: int = MOST_BYTES) -> 
         now: monotonic seconds.
         most: bytes of it as JSON.
     """
-    learned, silent_until = slot.learned, slot.silent_until
-    if learned is None and silent_until <= now and slot.phase is Phase.CLOSED:
+    learned, paused_until = slot.learned, slot.paused_until
+    if learned is None and paused_until <= now and slot.phase is Phase.CLOSED:
         return None
     state: State = {"fields": fields_of(slot)}
     if learned is not None:
         state["learned"] = {name: _number(value) for name, value in learned._asdict().items()}
-    if silent_until > now:
-        state["pause"] = round(silent_until - now, 3)
-        state["asked"] = slot.is_silence_asked(now)
+    if paused_until > now:
+        state["pause"] = round(paused_until - now, 3)
+        state["asked"] = slot.is_pause_asked(now)
     for with_spare in (True, False):
         found = {**state, "whole": written(slot, fresh, now, with_spare=with_spare)}
         if len(json.dumps(found)) <= most:

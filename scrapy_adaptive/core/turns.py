@@ -21,15 +21,15 @@ MOST_STALE = 64
 """Ranks no longer valid that the heap may hold, beside as many as are valid."""
 
 
-class Rota:
+class Turns:
     """Keys that are ready, in the order of their turns.
 
-    >>> rota = Rota()
+    >>> queue = Turns()
     >>> for key, rank in (("a", 0.0), ("b", -1.0), ("c", 0.0)):
-    ...     rota.file(key, rank)
+    ...     queue.file(key, rank)
     >>> turns = []
-    >>> while (key := rota.next()) is not None:
-    ...     rota.serve(key)
+    >>> while (key := queue.next()) is not None:
+    ...     queue.serve(key)
     ...     turns.append(key)
     >>> turns
     ['b', 'a', 'c']

@@ -3,7 +3,7 @@
 Laws
 ----
 * A fact is immutable and says what happened, never what to do.
-* A refusal to send is a value (`Hold`) with its earliest instant and its reason.
+* A refusal to send is a value (`Blocked`) with its earliest instant and its reason.
 * A decision carries the change *and why*.
 """
 
@@ -69,7 +69,7 @@ class Reason(Enum):
 _OF_CRAWL = frozenset({Reason.GLOBAL, Reason.GLOBAL_RATE, Reason.CRAWL_WIDE, Reason.UPLINK})
 
 
-class Hold(NamedTuple):
+class Blocked(NamedTuple):
     """A refusal to send: not before `until`, because of `reason`.
 
     `until` is in monotonic seconds; infinity means "when an event says so".
@@ -114,8 +114,8 @@ class Answer(NamedTuple):
     """Whether this latency may lower the delay: an error page's may not."""
     silent: bool = False
     """Whether nothing came back: no connection, no name, no answer in time."""
-    told: float | None = None
-    """Seconds of silence the site itself asked for."""
+    announced: float | None = None
+    """Seconds of pause the site itself asked for."""
     quotas: tuple[Quota, ...] = ()
     """What the headers of the response tell of the site's quotas."""
     page: Page | None = None
@@ -140,7 +140,7 @@ class Permit:
     """Monotonic seconds at which it was granted."""
     probe: bool = False
     recheck: bool = False
-    """Sent after the silence that a probe has just outlasted: the page refused then fits best."""
+    """Sent after the wait that a probe has just outlasted: the page refused then fits best."""
     doubted: bool = False
     """Its answer looks like a refusal and a verdict is awaited."""
     ended: bool = False
@@ -168,7 +168,7 @@ class Decision(NamedTuple):
     """Least seconds between two sends from now on."""
     delay_change: float
     wait: float
-    """Seconds of silence from now; 0 when there is none."""
+    """Seconds of pause from now; 0 when there is none."""
     why: str
     """Empty for an acceptance, after which the delay is what the slot is bound by."""
     split: str = ""
@@ -183,8 +183,8 @@ class Recovery(NamedTuple):
     tries: int
     """Probes that were refused in it."""
     waited: float
-    """Seconds of the silence that the accepted probe outlasted."""
-    told: bool
+    """Seconds of the wait that the accepted probe outlasted."""
+    announced: bool
     """Whether the site itself said how long to wait."""
 
 
@@ -200,4 +200,4 @@ class Learned(NamedTuple):
     price: float = 0.0
     """Pages that a refusal cost."""
     silence: float = 0.0
-    """Seconds of the silence that worked when the first one had failed."""
+    """Seconds of the wait that worked when the first one had failed."""

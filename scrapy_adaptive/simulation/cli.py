@@ -1,4 +1,4 @@
-"""The command `simulate`: hours of a crawl in seconds, told in a small table.
+"""The command `simulate`: hours of a crawl in seconds, in a small table.
 
 Laws
 ----

@@ -3,7 +3,7 @@
 Laws
 ----
 * Time is virtual; it jumps from event to event.
-* A refused page goes back behind the pages that wait, as in `HostQueue`; none is lost by pain.
+* A refused page goes back behind the pages that wait, as in `HostQueue`: a refusal loses none.
 * Pages of every slot wait at any time: a class of pages that is held holds up no other.
 * Whatever the governor answers is obeyed; nothing else paces the crawl.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.types import Answer, Hold, Outcome, Permit, Wanted
+from scrapy_adaptive.core.types import Answer, Blocked, Outcome, Permit, Wanted
 
 from .servers.base import Page, Reply
 
@@ -83,13 +83,13 @@ class Frontier:
         """The slots of which pages wait, who waited longest first."""
         return [slot for slot, waiting in self._waiting.items() if waiting]
 
-    def choose(self, slot: str, wanted: Wanted, is_suspect: Callable[[Page], bool]) -> Page:
+    def choose(self, slot: str, wanted: Wanted, is_suspected: Callable[[Page], bool]) -> Page:
         """The page that serves best just now: the first of those that fit, or of all."""
         waiting = self._waiting[slot]
         if wanted is Wanted.ANY:
             return waiting[0]
         suspected = wanted is Wanted.SUSPECTED
-        fits = (page for page in waiting if is_suspect(page) == suspected)
+        fits = (page for page in waiting if is_suspected(page) == suspected)
         return next(fits, waiting[0])
 
     def take(self, slot: str, page: Page) -> None:
@@ -216,7 +216,7 @@ class Crawl:
         wake_at = math.inf
         while slots:
             permit = self._send_one(slots[0])
-            if isinstance(permit, Hold):
+            if isinstance(permit, Blocked):
                 wake_at = min(wake_at, permit.until)
                 del slots[0]
             else:
@@ -224,11 +224,11 @@ class Crawl:
                 wake_at = math.inf
         return max(wake_at, math.nextafter(self.now, math.inf))
 
-    def _send_one(self, slot: str) -> Permit | Hold:
+    def _send_one(self, slot: str) -> Permit | Blocked:
         """Send a page of this slot, if one may go."""
         governor, frontier = self._governor, self._frontier
         page = frontier.choose(
-            slot, governor.wanted(slot), lambda page: self._is_suspect(slot, page)
+            slot, governor.wanted(slot), lambda page: self._is_suspected(slot, page)
         )
         known = governor.known
         key = slot if known is None else known.leaf_key(slot, HOST, page.kind, {})
@@ -238,9 +238,9 @@ class Crawl:
             self._at(self.now + self._delay(), self._on_arrival, permit, page)
         return permit
 
-    def _is_suspect(self, slot: str, page: Page) -> bool:
+    def _is_suspected(self, slot: str, page: Page) -> bool:
         """Whether its slot suspects it just now."""
-        return self._governor.slot(slot, self.now).is_suspect(page.number)
+        return self._governor.slot(slot, self.now).is_suspected(page.number)
 
     def _on_arrival(self, permit: Permit, page: Page) -> None:
         reply = self._server.on_arrival(self.now, page)
@@ -266,7 +266,7 @@ class Crawl:
             latency=None if reply.silent else latency,
             may_lower=accepted,
             silent=reply.silent,
-            told=None if accepted else hints.told,
+            announced=None if accepted else hints.announced,
             quotas=hints.quotas,
             page=page.number,
             kind=page.kind,

@@ -62,7 +62,7 @@ def draw(
         ValueError: what draws it is not installed.
         OSError: the file cannot be written.
     """
-    limit, refused = told(readings)
+    limit, refused = in_words(readings)
     if path.suffix == PAGE:
         view = view_of(timeline, server, readings, until, title=title, note=note)
         path.write_text(page(view), encoding="utf-8")
@@ -71,7 +71,7 @@ def draw(
         plot.draw(timeline, server, until, path, title=title, note=words)
 
 
-def told(readings: Readings) -> tuple[str, str]:
+def in_words(readings: Readings) -> tuple[str, str]:
     """How much of the limit was served, and how much refused."""
     whole = readings.whole
     share = whole.goodput_ratio
@@ -89,7 +89,7 @@ def view_of(
     note: str,
 ) -> View:
     """What the page shows of it: one site, whose limit is known."""
-    whole, (limit, refused) = readings.whole, told(readings)
+    whole, (limit, refused) = readings.whole, in_words(readings)
     mean = whole.accepted_count / until
     cells = (title, "done", _short(mean), _short(mean), None, None, None)
     counts = (whole.accepted_count, whole.refused_count, whole.refused_count - readings.lost_count)

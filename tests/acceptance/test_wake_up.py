@@ -73,10 +73,10 @@ class Promises:
         key = self._throttle.names.of(request)
         assert key is not None
         wall, now = time.time(), self._throttle.clock()  # in this order it never seems early
-        hold = self._throttle.governor.queue_hold(key, now)
-        if hold is None:
+        blocked = self._throttle.governor.blocked_in_queue(key, now)
+        if blocked is None:
             self.unheld.append(wall - self._sent[request.url])
-        until = now if hold is None else hold.until
+        until = now if blocked is None else blocked.until
         self.promised[f"{response.status} {request.url}"] = wall + until - now
 
 

@@ -11,7 +11,7 @@ from scrapy_adaptive.adapters import observing
 from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.observing import Observer
 from scrapy_adaptive.adapters.settings import read_settings
-from scrapy_adaptive.core.types import Answer, Hold, Outcome, Permit
+from scrapy_adaptive.core.types import Answer, Blocked, Outcome, Permit
 from tests.adapters.stand_ins import Nothing
 
 FREE = {"ADAPTIVE_START_DELAY": 0, "ADAPTIVE_TARGET_CONCURRENCY": 8}
@@ -36,7 +36,7 @@ class Observed:
         self.observer.begin()
 
     def send(self, key: str = "a") -> Permit:
-        while isinstance(permit := self.governor.take(key, self.now), Hold):
+        while isinstance(permit := self.governor.take(key, self.now), Blocked):
             self.now = permit.until
         return permit
 
@@ -152,7 +152,7 @@ def test_what_was_found_most_often_of_late_is_told(observed: Observed) -> None:
     observed.around.has_place = True
     assert observed.by() == "crawler"
     permit = observed.send()
-    observed.answer(permit, Outcome.REFUSED, told=30.0)
+    observed.answer(permit, Outcome.REFUSED, announced=30.0)
     observed.tick(1)
     assert observed.by() == "retry-after"
     observed.now = 60.0

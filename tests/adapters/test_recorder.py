@@ -17,7 +17,7 @@ from scrapy_adaptive.adapters.flight import Flight
 from scrapy_adaptive.adapters.observing import Observer
 from scrapy_adaptive.adapters.recorder import Recorder
 from scrapy_adaptive.adapters.settings import read_settings
-from scrapy_adaptive.core.types import Answer, Hold, Outcome
+from scrapy_adaptive.core.types import Answer, Blocked, Outcome
 from scrapy_adaptive.report.building import Builder
 from scrapy_adaptive.report.crawl import Crawl
 from scrapy_adaptive.report.records import CrawlRecord, EventRecord, Record, SiteRecord
@@ -68,15 +68,15 @@ class Recorded:
         rows = [each for each in self.records if isinstance(each, SiteRecord)]
         return [each for each in rows if each.site == site]
 
-    def answer(self, status: int = 200, key: str = "a", *, told: float | None = None) -> None:
+    def answer(self, status: int = 200, key: str = "a", *, announced: float | None = None) -> None:
         """One request, as soon as it may go, is answered with this status; 0 fails."""
-        while isinstance(permit := self.governor.take(key, self.now), Hold):
+        while isinstance(permit := self.governor.take(key, self.now), Blocked):
             self.now = permit.until
         slot = self.governor.slot(key, self.now)
         self.recorder.on_sent(key)
         refused = Outcome.REFUSED if status else Outcome.FAILED
         outcome = Outcome.ACCEPTED if status == 200 else refused
-        answer = Answer(outcome, latency=0.02, told=told, page=self.now, kind="/")
+        answer = Answer(outcome, latency=0.02, announced=announced, page=self.now, kind="/")
         flight = Flight(permit, scheduled=True, outcome=outcome, latency=0.02)
         flight.decision = self.governor.on_answer(permit, answer, self.now)
         response = Response(PAGE, status=status) if status else None
@@ -91,12 +91,16 @@ class Recorded:
 def test_a_pause_and_its_end_are_events_with_who_asked() -> None:
     crawl = Recorded()
     crawl.answer()
-    crawl.answer(429, told=7.0)
+    crawl.answer(429, announced=7.0)
     crawl.answer(503)
     crawl.answer()
     crawl.tick()
-    told = [(each.event, each.who, each.status) for each in crawl.events]
-    assert told[:3] == [("pause", "site", 429), ("longer", "crawler", 503), ("recovery", "", 0)]
+    announced = [(each.event, each.who, each.status) for each in crawl.events]
+    assert announced[:3] == [
+        ("pause", "site", 429),
+        ("longer", "crawler", 503),
+        ("recovery", "", 0),
+    ]
     pause, longer, recovery = crawl.events[:3]
     assert pause.seconds == 7.0
     assert pause.rate > 0
@@ -108,7 +112,7 @@ def test_a_recovery_tells_of_its_own_pause_alone() -> None:
     crawl = Recorded()
     for _ in range(2):
         crawl.answer()
-        crawl.answer(429, told=7.0)
+        crawl.answer(429, announced=7.0)
         crawl.answer()
         crawl.tick(3600)
     lengths = [each.seconds for each in crawl.events if each.event == "recovery"]
@@ -120,9 +124,9 @@ def test_a_pause_for_failures_that_were_one_requests_own_ends_too() -> None:
     for status in (200, *[0] * 40, *[200] * 3):
         crawl.answer(status)
         crawl.tick()
-    told = [each.event for each in crawl.events if each.event in ("pause", "recovery")]
-    assert told == ["pause", "recovery"] * (len(told) // 2)
-    assert told
+    announced = [each.event for each in crawl.events if each.event in ("pause", "recovery")]
+    assert announced == ["pause", "recovery"] * (len(announced) // 2)
+    assert announced
 
 
 def test_the_first_request_of_a_site_is_told() -> None:
@@ -135,7 +139,7 @@ def test_the_first_request_of_a_site_is_told() -> None:
 
 def test_a_longer_wait_than_the_user_wants_is_parked() -> None:
     crawl = Recorded(ADAPTIVE_MAX_PAUSE=60)
-    crawl.answer(503, told=120.0)
+    crawl.answer(503, announced=120.0)
     crawl.tick()
     assert [each.event for each in crawl.events] == ["parked"]
     assert crawl.rows()[-1].state == "parked"
@@ -188,7 +192,7 @@ def test_sums_are_written_each_second_and_rows_each_ten_seconds_or_around_events
     count = len(crawl.rows())
     crawl.tick(9)
     assert len(crawl.rows()) <= count + 1, "nothing changes any more"
-    crawl.answer(429, told=3.0)
+    crawl.answer(429, announced=3.0)
     crawl.tick(2)
     assert crawl.rows()[-1].state == "paused"
 
@@ -218,7 +222,7 @@ def test_a_slot_that_is_forgotten_and_comes_again_adds_up() -> None:
     """What is counted here goes on; what the slot counted begins anew."""
     crawl = Recorded(ADAPTIVE_MAX_SLOTS=1)
     for _ in range(2):
-        crawl.answer(429, told=2.0)
+        crawl.answer(429, announced=2.0)
         crawl.answer()
         crawl.tick(60)
         crawl.answer()
@@ -277,7 +281,7 @@ def test_a_journal_that_cannot_be_written_is_told_once_and_the_crawl_goes_on(
 def test_events_beyond_the_bound_are_counted() -> None:
     crawl = Recorded()
     crawl.recorder._budget.spend(10_000_000)
-    crawl.answer(429, told=1.0)
+    crawl.answer(429, announced=1.0)
     crawl.tick()
     assert crawl.events == []
     assert crawl.crawl.totals.hidden == 1

@@ -20,7 +20,7 @@ from scrapy_adaptive.adapters.observing import Observer
 from scrapy_adaptive.adapters.reporting import Parked, Reporting
 from scrapy_adaptive.adapters.settings import read_settings
 from scrapy_adaptive.adapters.summary import Summary
-from scrapy_adaptive.core.types import Answer, Hold, Outcome, Reason
+from scrapy_adaptive.core.types import Answer, Blocked, Outcome, Reason
 from tests.adapters.stand_ins import Nothing
 
 REQUEST = Request("http://site.example/")
@@ -50,16 +50,16 @@ class Watched:
         ]
         return [record.getMessage() for record in ours]
 
-    def answer(self, key: str, status: int, told: float | None = None) -> None:
+    def answer(self, key: str, status: int, announced: float | None = None) -> None:
         """One request of this slot, as soon as it may go, is answered with this status."""
         slot = self.governor.slot(key, self.now)
         if slot.is_new:
             self.reporting.on_new_slot(key)
-        while isinstance(permit := self.governor.take(key, self.now), Hold):
+        while isinstance(permit := self.governor.take(key, self.now), Blocked):
             assert permit.until < 1e6, permit
             self.now = permit.until
         outcome = Outcome.ACCEPTED if status == 200 else Outcome.REFUSED
-        answer = Answer(outcome, latency=0.01, told=told, page=self.now, kind="/")
+        answer = Answer(outcome, latency=0.01, announced=announced, page=self.now, kind="/")
         flight = Flight(permit, scheduled=True, outcome=outcome, latency=0.01)
         flight.decision = self.governor.on_answer(permit, answer, self.now)
         response = Response(REQUEST.url, status=status)
@@ -88,8 +88,8 @@ def test_a_pause_and_its_recovery_have_one_line_each(watched: Watched) -> None:
 
 def test_a_long_pause_is_told_in_hours_and_a_longer_one_by_its_end(watched: Watched) -> None:
     """The longest that a crawl sits through is an hour."""
-    watched.answer("a", 503, told=1800)
-    watched.answer("b", 503, told=7260)
+    watched.answer("a", 503, announced=1800)
+    watched.answer("b", 503, announced=7260)
     assert "slot a: paused for 30 min after a 503" in watched.lines[0]
     assert re.fullmatch(
         r"slot b: asked to wait until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d \(a 503\); .+",
@@ -100,7 +100,7 @@ def test_a_long_pause_is_told_in_hours_and_a_longer_one_by_its_end(watched: Watc
 def test_a_pause_that_goes_on_for_long_is_told_again(watched: Watched) -> None:
     """The user waits for it, and wants to know why."""
     watched.answer("a", 429)
-    watched.answer("a", 429, told=90)
+    watched.answer("a", 429, announced=90)
     assert (
         watched.lines[1] == "slot a: paused for another 1 min 30 s, as the test request got a 429"
     )
@@ -125,8 +125,8 @@ def test_a_minute_has_ten_lines_at_most_and_the_summary_counts_the_others(
     watched.now += reporting.PERIOD
     for key in slots:
         watched.answer(key, 200)
-    told = [line for line in watched.lines if "recovered" in line]
-    assert len(told) == 10, "only those whose pause was told"
+    announced = [line for line in watched.lines if "recovered" in line]
+    assert len(announced) == 10, "only those whose pause was told"
 
 
 def test_slots_that_are_not_busy_are_counted_in_a_crawl_of_many(watched: Watched) -> None:

@@ -75,7 +75,7 @@ def paused(**seconds: float) -> Virtual:
     """A crawl whose slots were asked by their sites for so many seconds of silence."""
     crawl = Virtual()
     for key, wait in seconds.items():
-        crawl.refuse(crawl.send(key), told=wait)
+        crawl.refuse(crawl.send(key), announced=wait)
     return crawl
 
 
@@ -276,7 +276,7 @@ def test_a_pause_of_thirty_years_does_not_park_every_later_run(
     assert after.held_until(Reason.PARKED) == AFTER_DAMAGE
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     memory(tmp_path).save(after.governor, after.now)
-    assert recalled(tmp_path, MIDNIGHT + AFTER_DAMAGE + 1).hold() is None
+    assert recalled(tmp_path, MIDNIGHT + AFTER_DAMAGE + 1).blocked() is None
 
 
 def test_what_is_wrong_with_one_slot_is_one_warning_and_the_others_are_read(

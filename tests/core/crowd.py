@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Answer, Hold, Outcome, Permit
+from scrapy_adaptive.core.types import Answer, Blocked, Outcome, Permit
 from scrapy_adaptive.simulation.servers.base import Page, Server
 
 AUTO = Limits(target_concurrency=math.inf)
@@ -86,7 +86,7 @@ class Crowd:
                 return
             key = self._ready.popleft()
             result = self.governor.take(key, self.now)
-            if isinstance(result, Hold):
+            if isinstance(result, Blocked):
                 if result.until == math.inf:
                     self._blocked.add(key)
                 else:

@@ -143,7 +143,7 @@ def test_a_backoff_of_our_own() -> None:
 
 def test_a_wait_that_the_site_asked_for() -> None:
     virtual = Virtual(FREE)
-    virtual.refuse(virtual.send(), told=30.0)
+    virtual.refuse(virtual.send(), announced=30.0)
     virtual.wait(10.0)
     assert by(virtual) == "retry-after"
     assert value(virtual) == pytest.approx(20.0)
@@ -152,7 +152,7 @@ def test_a_wait_that_the_site_asked_for() -> None:
 def test_a_wait_after_the_one_asked_for_is_our_own() -> None:
     """The test request after it was refused without a word on the time."""
     virtual = Virtual(FREE)
-    virtual.refuse(virtual.send(), told=30.0)
+    virtual.refuse(virtual.send(), announced=30.0)
     virtual.wait_out()
     virtual.refuse(virtual.send())
     assert by(virtual) == "backoff"
@@ -160,7 +160,7 @@ def test_a_wait_after_the_one_asked_for_is_our_own() -> None:
 
 def test_a_wait_longer_than_the_user_wants() -> None:
     virtual = Virtual(replace(FREE, max_pause=60.0))
-    virtual.refuse(virtual.send(), told=120.0)
+    virtual.refuse(virtual.send(), announced=120.0)
     assert by(virtual) == "parked"
     assert value(virtual) == pytest.approx(120.0)
 
@@ -194,10 +194,10 @@ def test_the_breaker_of_the_whole_crawl() -> None:
 def test_a_stop_of_the_whole_crawl_is_told_before_a_sites_own_pause() -> None:
     """But not before a wait of hours that the site itself asked for."""
     virtual = Virtual(replace(FREE, max_pause=60.0), global_slots=1)
-    virtual.refuse(virtual.send("a"), told=30.0)
+    virtual.refuse(virtual.send("a"), announced=30.0)
     assert by(virtual) == "breaker"
     virtual = Virtual(replace(FREE, max_pause=60.0), global_slots=1)
-    virtual.refuse(virtual.send("a"), told=7200.0)
+    virtual.refuse(virtual.send("a"), announced=7200.0)
     assert by(virtual) == "parked"
 
 
@@ -236,7 +236,7 @@ def test_a_class_of_pages_is_bound_by_its_host_where_that_waits_longer() -> None
     key = virtual.governor._families.add("a", "/search")
     assert key is not None
     virtual.slot(key)
-    virtual.refuse(virtual.send("a"), told=30.0)
+    virtual.refuse(virtual.send("a"), announced=30.0)
     assert by(virtual, key) == "retry-after"
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from scrapy_adaptive.core.breaker.pause import Pause
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Hold, Reason
+from scrapy_adaptive.core.types import Blocked, Reason
 from scrapy_adaptive.simulation.servers.base import Server
 from scrapy_adaptive.simulation.servers.rates import constant
 from scrapy_adaptive.simulation.servers.token_bucket import BucketServer
@@ -96,10 +96,10 @@ def refused_everywhere() -> Virtual:
 def test_where_everything_is_refused_everywhere_the_whole_crawl_waits_and_tests() -> None:
     """For the cool-down; then one request, and the others when it was served."""
     virtual = refused_everywhere()
-    assert virtual.hold("z") == Hold(5.0, Reason.CRAWL_WIDE)
+    assert virtual.blocked("z") == Blocked(5.0, Reason.CRAWL_WIDE)
     virtual.wait_until(5.0)
     test = virtual.send("a")
-    assert virtual.hold("z") == Hold(math.inf, Reason.CRAWL_WIDE)
+    assert virtual.blocked("z") == Blocked(math.inf, Reason.CRAWL_WIDE)
     virtual.accept(test)
     virtual.wait_out("z")
     virtual.send("z")
@@ -114,10 +114,10 @@ def test_who_is_refused_by_the_limit_of_the_whole_crawl_is_not_to_blame() -> Non
     assert virtual.why_held("a") is Reason.CRAWL_WIDE
 
 
-def test_a_silence_that_a_site_asked_for_is_kept_by_that_site_alone() -> None:
+def test_a_pause_that_a_site_asked_for_is_kept_by_that_site_alone() -> None:
     virtual = refused_everywhere()
     virtual.wait_until(5.0)
-    virtual.refuse(virtual.send("z"), told=600.0)
+    virtual.refuse(virtual.send("z"), announced=600.0)
     virtual.wait_out("a")
     virtual.accept(virtual.send("a"))
     virtual.wait_out("b")
@@ -133,7 +133,7 @@ def test_six_small_hosts_that_are_refused_once_stop_no_healthy_one() -> None:
         virtual.refuse(virtual.send(key))
         virtual.fetch(3, key="healthy")
     virtual.wait_out("healthy")
-    assert virtual.hold("healthy") is None
+    assert virtual.blocked("healthy") is None
     assert virtual.governor.counts.global_trips == 0
 
 
@@ -144,8 +144,8 @@ def test_a_parked_slot_is_parked_no_longer_than_its_site_asked_where_the_crawl_b
     virtual = Virtual(Limits(start_delay=1.0, max_pause=60.0))
     slot = virtual.slot("z")
     slot.pause = Pause()
-    slot.pause.begin(0.0, 110.0, told=100.0, most=60.0)
+    slot.pause.begin(0.0, 110.0, announced=100.0, most=60.0)
     slot.begin_anew(slot.ceiling, 1.0)
-    assert virtual.hold("z") == Hold(100.0, Reason.PARKED)
+    assert virtual.blocked("z") == Blocked(100.0, Reason.PARKED)
     virtual.wait_until(100.0)
-    assert virtual.hold("z") is None
+    assert virtual.blocked("z") is None

@@ -5,7 +5,7 @@ import math
 from scrapy_adaptive.core.breaker.breaker import Phase
 from scrapy_adaptive.core.breaker.uplink import FIRST_TEST, GIVE_UP, HEAD_START
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Event, Hold, Permit, Reason
+from scrapy_adaptive.core.types import Blocked, Event, Permit, Reason
 from tests.core.virtual import Virtual
 
 AUTO = Limits(target_concurrency=math.inf)
@@ -32,30 +32,30 @@ class TestDead:
         virtual.fail(virtual.send(), silent=True)
         assert virtual.slot().delay == 0.0
         virtual.send_many(3)
-        assert virtual.hold() == Hold(math.inf, Reason.CONCURRENCY)
+        assert virtual.blocked() == Blocked(math.inf, Reason.CONCURRENCY)
 
     def test_the_users_own_delay_holds_towards_it(self) -> None:
         virtual = Virtual(Limits(start_delay=1.0, floor=0.5))
         virtual.fail(virtual.send(), silent=True)
-        assert virtual.hold() == Hold(0.5, Reason.DELAY)
+        assert virtual.blocked() == Blocked(0.5, Reason.DELAY)
 
     def test_a_host_that_answers_with_errors_is_not_dead(self) -> None:
         virtual = Virtual(Limits(start_delay=1.0))
         virtual.fail(virtual.send())
-        assert virtual.hold() == Hold(1.0, Reason.DELAY)
+        assert virtual.blocked() == Blocked(1.0, Reason.DELAY)
 
     def test_when_it_serves_it_begins_as_any_new_host(self) -> None:
         virtual = Virtual(Limits(start_delay=1.0))
         for _ in range(5):
             virtual.fail(virtual.send(), silent=True)
         virtual.accept(virtual.send())
-        assert virtual.hold() == Hold(1.0, Reason.DELAY)
+        assert virtual.blocked() == Blocked(1.0, Reason.DELAY)
 
     def test_before_the_first_answer_the_delay_alone_holds_what_is_in_flight(self) -> None:
         """Where nothing comes back for minutes, waiting for the first is waiting for nothing."""
         virtual = Virtual(AUTO)
         virtual.send()
-        assert virtual.hold() == Hold(1.0, Reason.DELAY)
+        assert virtual.blocked() == Blocked(1.0, Reason.DELAY)
         virtual.wait(1.0)
         virtual.send()
 
@@ -92,7 +92,7 @@ class TestGone:
         assert virtual.slot().delay == 0.0
         virtual.accept(virtual.send())
         assert virtual.slot().delay == pace
-        assert virtual.hold() is not None
+        assert virtual.blocked() is not None
 
     def test_no_failure_is_fetched_again_without_a_retry(self) -> None:
         virtual = served()
@@ -124,13 +124,13 @@ class TestUplink:
         for permit in out:
             virtual.fail(permit, silent=True)
         at = virtual.now + FIRST_TEST
-        assert {virtual.hold(key) for key in "abcdz"} == {
-            Hold(at + HEAD_START, Reason.PAUSED),
-            Hold(at, Reason.UPLINK),
+        assert {virtual.blocked(key) for key in "abcdz"} == {
+            Blocked(at + HEAD_START, Reason.PAUSED),
+            Blocked(at, Reason.UPLINK),
         }
         virtual.wait_until(at)
         virtual.fail(virtual.send("z"), silent=True)
-        assert virtual.hold("y") == Hold(at + FIRST_TEST, Reason.UPLINK)
+        assert virtual.blocked("y") == Blocked(at + FIRST_TEST, Reason.UPLINK)
 
     def test_hosts_that_are_not_known_to_fail_leave_first(self) -> None:
         virtual, out = self.cut(start_delay=0.1)
@@ -139,10 +139,10 @@ class TestUplink:
         known, other = (permit.key for permit in (out[0], out[-1]))
         at = virtual.now + FIRST_TEST
         virtual.wait_until(at)
-        assert virtual.hold(known) == Hold(at + HEAD_START, Reason.PAUSED)
-        assert virtual.hold(other) is None
+        assert virtual.blocked(known) == Blocked(at + HEAD_START, Reason.PAUSED)
+        assert virtual.blocked(other) is None
         virtual.wait_until(at + HEAD_START)
-        assert virtual.hold(known) is None
+        assert virtual.blocked(known) is None
 
     def test_hosts_that_are_not_known_to_fail_leave_their_queues_first(self) -> None:
         virtual, out = self.cut(start_delay=0.1)
@@ -151,9 +151,9 @@ class TestUplink:
         governor = virtual.governor
         known, other = (permit.key for permit in (out[0], out[-1]))
         virtual.wait_until(virtual.now + FIRST_TEST)
-        hold = Hold(virtual.now + HEAD_START, Reason.PAUSED)
-        assert governor.queue_hold(known, virtual.now) == hold
-        assert governor.reserve(known, virtual.now) == hold
+        blocked = Blocked(virtual.now + HEAD_START, Reason.PAUSED)
+        assert governor.blocked_in_queue(known, virtual.now) == blocked
+        assert governor.reserve(known, virtual.now) == blocked
         assert governor.reserve(other, virtual.now) is None
 
     def test_the_first_answer_lets_everybody_go_on_at_the_pace_they_had(self) -> None:
@@ -163,7 +163,7 @@ class TestUplink:
             virtual.fail(permit, silent=True)
         virtual.wait_out("a")
         virtual.accept(virtual.send("a"))
-        assert all(virtual.hold(key) is None for key in "bcdef")
+        assert all(virtual.blocked(key) is None for key in "bcdef")
         assert {key: virtual.slot(key).delay for key in "abcdef"} == paces
 
     def test_an_answer_of_one_host_means_that_the_line_is_up(self) -> None:
@@ -186,7 +186,7 @@ class TestUplink:
 class TestForgiven:
     """What the crawler's own line did is forgiven, and nothing else."""
 
-    def test_a_silence_that_the_site_asked_for_stays(self) -> None:
+    def test_a_pause_that_the_site_asked_for_stays(self) -> None:
         """The host had failed once, and recovered long ago."""
         virtual = served(Limits(start_delay=0.1))
         for _ in range(3):
@@ -199,4 +199,4 @@ class TestForgiven:
         rate = slot.rate
         slot.resume_pause(virtual.now, 500.0)
         slot.forgive_failures(virtual.now)
-        assert (slot.silent_for(virtual.now), slot.rate) == (500.0, rate)
+        assert (slot.paused_for(virtual.now), slot.rate) == (500.0, rate)

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Event, Hold, Permit, Reason
+from scrapy_adaptive.core.types import Blocked, Event, Permit, Reason
 from tests.core.virtual import Virtual
 
 PACED = Limits(start_delay=1.0)
@@ -27,13 +27,13 @@ class TestGlobalBreaker:
         virtual.wait(1.0)
         virtual.refuse(refused)
         assert virtual.governor.is_stopped(virtual.now)
-        assert virtual.hold("c") == Hold(math.inf, Reason.GLOBAL)
+        assert virtual.blocked("c") == Blocked(math.inf, Reason.GLOBAL)
         virtual.wait(1.0)
         virtual.accept(other)
         for key in "abc":
-            assert virtual.hold(key) == Hold(7.0, Reason.GLOBAL)
+            assert virtual.blocked(key) == Blocked(7.0, Reason.GLOBAL)
         virtual.wait_until(7.0)
-        assert virtual.hold("c") is None
+        assert virtual.blocked("c") is None
         assert not virtual.governor.is_stopped(virtual.now)
 
     def test_after_the_stop_the_slot_that_tripped_begins_with_a_probe(self) -> None:
@@ -50,9 +50,9 @@ class TestGlobalBreaker:
         for key in "abcd":
             trip(virtual, key)
             virtual.wait(2.0)
-            assert virtual.hold("z") is None
+            assert virtual.blocked("z") is None
         trip(virtual, "e")
-        assert virtual.hold("z") == Hold(13.0, Reason.CRAWL_WIDE)
+        assert virtual.blocked("z") == Blocked(13.0, Reason.CRAWL_WIDE)
         assert virtual.governor.counts.global_trips == 1
 
     def test_five_slots_over_a_longer_time_do_not_stop_it(self) -> None:
@@ -81,16 +81,16 @@ class TestGlobalRate:
     def test_two_a_second_are_shared_by_all_slots(self) -> None:
         virtual = Virtual(UNPACED, global_rate=2.0)
         virtual.send("a")
-        assert virtual.hold("b") == Hold(0.5, Reason.GLOBAL_RATE)
+        assert virtual.blocked("b") == Blocked(0.5, Reason.GLOBAL_RATE)
         virtual.wait(0.5)
         virtual.send("b")
-        assert virtual.hold("a") == Hold(1.0, Reason.GLOBAL_RATE)
+        assert virtual.blocked("a") == Blocked(1.0, Reason.GLOBAL_RATE)
 
     def test_a_slots_own_reason_comes_first(self) -> None:
         virtual = Virtual(PACED, global_rate=0.1)
         virtual.send("a")
-        assert virtual.hold("a") == Hold(1.0, Reason.DELAY)
-        assert virtual.hold("b") == Hold(10.0, Reason.GLOBAL_RATE)
+        assert virtual.blocked("a") == Blocked(1.0, Reason.DELAY)
+        assert virtual.blocked("b") == Blocked(10.0, Reason.GLOBAL_RATE)
 
     def test_a_global_stop_drains_it_too(self) -> None:
         """Drained at 20 s, full again at 30 s; the cool-down ends at 25 s."""
@@ -128,16 +128,16 @@ class TestPermits:
         small = Limits(start_delay=0.0, concurrency=2)
         virtual = Virtual(UNPACED, slot_limits={"small": small})
         permit, _ = virtual.send_many(2, "small")
-        assert virtual.hold("small") == Hold(math.inf, Reason.CONCURRENCY)
+        assert virtual.blocked("small") == Blocked(math.inf, Reason.CONCURRENCY)
         virtual.send_many(8, "a")
         assert virtual.why_held("a") is Reason.CONCURRENCY
         virtual.accept(permit)
-        assert virtual.hold("small") is None
+        assert virtual.blocked("small") is None
 
     def test_what_may_not_go_is_answered_with_its_hold(self) -> None:
         virtual = Virtual(PACED)
         virtual.send()
-        assert virtual.governor.take("a", 0.5) == Hold(1.0, Reason.DELAY)
+        assert virtual.governor.take("a", 0.5) == Blocked(1.0, Reason.DELAY)
         assert isinstance(virtual.governor.take("a", 1.0), Permit)
 
 
@@ -150,8 +150,8 @@ class TestReservations:
         virtual.wait(10.0)
         governor, now = virtual.governor, virtual.now
         assert [governor.reserve("a", now) for _ in range(2)] == [None, None]
-        assert governor.reserve("a", now) == Hold(math.inf, Reason.CONCURRENCY)
-        assert virtual.hold() is None
+        assert governor.reserve("a", now) == Blocked(math.inf, Reason.CONCURRENCY)
+        assert virtual.blocked() is None
         governor.release("a")
         assert governor.reserve("a", now) is None
 
@@ -162,7 +162,7 @@ class TestReservations:
         virtual.wait(2.0)
         governor, now = virtual.governor, virtual.now
         assert [governor.reserve("a", now) for _ in range(2)] == [None, None]
-        assert governor.reserve("a", now) == Hold(now + 1.02, Reason.DELAY)
+        assert governor.reserve("a", now) == Blocked(now + 1.02, Reason.DELAY)
         governor.release("a")
         assert governor.reserve("a", now) is None
 
@@ -173,19 +173,19 @@ class TestReservations:
         virtual.wait(1.0)
         assert virtual.governor.reserve("a", virtual.now) is None
         for _ in range(3):
-            hold = virtual.governor.reserve("a", virtual.now)
-            assert hold is not None
-            assert hold.until == pytest.approx(virtual.now + 1.02)
+            blocked = virtual.governor.reserve("a", virtual.now)
+            assert blocked is not None
+            assert blocked.until == pytest.approx(virtual.now + 1.02)
             virtual.wait(1.03)
             assert virtual.governor.reserve("a", virtual.now) is None
-        assert virtual.governor.reserve("a", virtual.now) == Hold(math.inf, Reason.CONCURRENCY)
+        assert virtual.governor.reserve("a", virtual.now) == Blocked(math.inf, Reason.CONCURRENCY)
 
     def test_until_the_first_request_was_sent_no_other_leaves_its_queue(self) -> None:
         """It may be waiting for a robots.txt that refuses them all."""
         virtual = Virtual(Limits(start_delay=0.0))
         governor = virtual.governor
         assert governor.reserve("a", 0.0) is None
-        assert governor.reserve("a", 0.0) == Hold(math.inf, Reason.FIRST)
+        assert governor.reserve("a", 0.0) == Blocked(math.inf, Reason.FIRST)
         governor.release("a")
         virtual.send()
         assert governor.reserve("a", 0.0) is None
@@ -195,8 +195,8 @@ class TestReservations:
         virtual = Virtual(Limits(start_delay=0.0))
         virtual.fetch()
         virtual.slot().robots_count = 1
-        assert virtual.governor.reserve("a", 0.0) == Hold(math.inf, Reason.ROBOTS)
-        assert virtual.hold() is None
+        assert virtual.governor.reserve("a", 0.0) == Blocked(math.inf, Reason.ROBOTS)
+        assert virtual.blocked() is None
 
     def test_the_rate_of_the_whole_crawl_holds_what_is_queued(self) -> None:
         """One promise at a time, half a second apart."""
@@ -204,7 +204,7 @@ class TestReservations:
         governor = virtual.governor
         virtual.wait(1.0)
         assert governor.reserve("a", 1.0) is None
-        assert governor.reserve("b", 1.0) == Hold(1.5, Reason.GLOBAL_RATE)
+        assert governor.reserve("b", 1.0) == Blocked(1.5, Reason.GLOBAL_RATE)
         assert governor.reserve("b", 1.5) is None
 
     def test_only_one_place_is_promised_for_a_probe(self) -> None:
@@ -212,9 +212,9 @@ class TestReservations:
         trip(virtual, "a")
         virtual.wait_out()
         assert virtual.governor.reserve("a", virtual.now) is None
-        hold = virtual.governor.reserve("a", virtual.now)
-        assert hold is not None
-        assert hold.reason is Reason.IN_FLIGHT
+        blocked = virtual.governor.reserve("a", virtual.now)
+        assert blocked is not None
+        assert blocked.reason is Reason.IN_FLIGHT
 
 
 class TestNumbers:
@@ -239,7 +239,7 @@ class TestForgetting:
         for key in "aba":
             virtual.fetch(key=key)
         virtual.wait(10.0)
-        virtual.hold("c")
+        virtual.blocked("c")
         assert [slot.key for slot in virtual.governor] == ["a", "c"]
 
     def test_slots_that_are_busy_or_promised_are_never_forgotten(self) -> None:
@@ -247,7 +247,7 @@ class TestForgetting:
         virtual.send("busy")
         virtual.governor.reserve("promised", virtual.now)
         for number in range(50):
-            virtual.hold(f"other-{number}")
+            virtual.blocked(f"other-{number}")
         assert {"busy", "promised"} <= {slot.key for slot in virtual.governor}
         assert len(virtual.governor) == 3
 
@@ -255,7 +255,7 @@ class TestForgetting:
         virtual = Virtual(PACED, max_slots=1)
         trip(virtual, "paused")
         until = virtual.held_until(Reason.PAUSED, "paused")
-        virtual.hold("other")
+        virtual.blocked("other")
         assert "paused" not in virtual.governor
         assert virtual.held_until(Reason.PAUSED, "paused") == until
         assert "paused" not in virtual.governor, "nor is it made to say so"

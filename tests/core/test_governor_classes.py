@@ -35,10 +35,10 @@ LIMITS = Limits(start_delay=0.1, target_concurrency=8.0, concurrency=4)
 
 
 def answered(
-    crawl: Virtual, permit: Permit, outcome: Outcome, kind: str, *, told: float | None = None
+    crawl: Virtual, permit: Permit, outcome: Outcome, kind: str, *, announced: float | None = None
 ) -> Decision:
     """The site answers a page of that class."""
-    answer = Answer(outcome, page=(kind, crawl.now), kind=kind, told=told)
+    answer = Answer(outcome, page=(kind, crawl.now), kind=kind, announced=announced)
     return crawl.governor.on_answer(permit, answer, crawl.now)
 
 
@@ -154,14 +154,14 @@ def test_an_acceptance_of_the_class_counts_for_both() -> None:
 def test_a_pause_of_the_host_holds_its_classes() -> None:
     crawl = recovered(split())
     crawl.wait_out("a")
-    answered(crawl, crawl.send("a"), Outcome.REFUSED, "/page", told=60.0)
+    answered(crawl, crawl.send("a"), Outcome.REFUSED, "/page", announced=60.0)
     assert crawl.held_until(Reason.PAUSED, SEARCH) >= crawl.now + 60.0
 
 
 def test_a_pause_of_the_class_holds_no_other_page() -> None:
     crawl = recovered(split())
     crawl.wait_out(SEARCH)
-    answered(crawl, crawl.send(SEARCH), Outcome.REFUSED, "/search", told=60.0)
+    answered(crawl, crawl.send(SEARCH), Outcome.REFUSED, "/search", announced=60.0)
     begun = crawl.now
     for _ in range(20):
         fetch(crawl, "/page")
@@ -206,7 +206,7 @@ def test_a_doubt_about_the_class_holds_the_class_alone() -> None:
     assert crawl.why_held("a") is None
 
 
-def test_a_request_overtaken_by_its_hosts_pain_is_not_used() -> None:
+def test_a_request_overtaken_by_its_hosts_congestion_is_not_used() -> None:
     crawl = recovered(split())
     crawl.wait_out("a")
     page = crawl.send("a")

@@ -16,7 +16,7 @@ from hypothesis.stateful import invariant, precondition, rule
 from scrapy_adaptive.core.breaker.backoff import BREATH
 from scrapy_adaptive.core.breaker.breaker import Phase
 from scrapy_adaptive.core.state.fields import SLOWEST
-from scrapy_adaptive.core.types import Answer, Event, Hold, Outcome, Page, Reason
+from scrapy_adaptive.core.types import Answer, Blocked, Event, Outcome, Page, Reason
 from tests.core.observer import Observer
 from tests.core.virtual import STEADY
 
@@ -52,45 +52,45 @@ class Crawl(Observer):
         pause and its pace have one name.
         """
         self.governor.slot(key, self.now)
-        hold = self.governor.ready_at(key, self.now)
-        if hold is None or hold.until == math.inf:
+        blocked = self.governor.ready_at(key, self.now)
+        if blocked is None or blocked.until == math.inf:
             return
-        early = self.now + share * (hold.until - self.now)
-        self.now = max(self.now, min(early, math.nextafter(hold.until, self.now)))
+        early = self.now + share * (blocked.until - self.now)
+        self.now = max(self.now, min(early, math.nextafter(blocked.until, self.now)))
         still = self.governor.ready_at(key, self.now)
         assert still is not None
         if self.shares_limit:
-            assert still.until >= hold.until
+            assert still.until >= blocked.until
         else:  # the reason may be another: nothing is awaited any more
-            assert still.until == hold.until
-        self.now = hold.until
+            assert still.until == blocked.until
+        self.now = blocked.until
         later = self.governor.ready_at(key, self.now)
         assert later is None or later.until > self.now
-        assert later is None or later.reason is not hold.reason or self.shares_limit
+        assert later is None or later.reason is not blocked.reason or self.shares_limit
 
     @rule(key=KEYS, count=st.integers(1, 3))
     def send_patiently(self, key: str, count: int) -> None:
         """Requests wait at the gate and go when they may, unless only an event can free them."""
         self.governor.slot(key, self.now)
         for _ in range(count):
-            while (hold := self.governor.ready_at(key, self.now)) and hold.until < math.inf:
-                self.now = hold.until
+            while (blocked := self.governor.ready_at(key, self.now)) and blocked.until < math.inf:
+                self.now = blocked.until
             self.send(key)
 
     @rule(key=KEYS)
     def send(self, key: str) -> None:
         """A request comes to the gate."""
         seen, mine = self.seen[key], self.out_of(key)
-        hold = self.governor.ready_at(key, self.now)
+        blocked = self.governor.ready_at(key, self.now)
         delay = self.governor.slot(key, self.now).delay
         permit = self.governor.take(key, self.now)
-        if isinstance(permit, Hold):
-            assert hold is not None
-            assert permit._replace(until=hold.until) == hold
-            assert permit.until == pytest.approx(hold.until, abs=MICROSECOND)
+        if isinstance(permit, Blocked):
+            assert blocked is not None
+            assert permit._replace(until=blocked.until) == blocked
+            assert permit.until == pytest.approx(blocked.until, abs=MICROSECOND)
             assert permit.until > self.now
             return
-        assert hold is None
+        assert blocked is None
         assert len(mine) < self.limits.concurrency
         assert not any(other.doubted for other in mine)
         if seen.was_forgotten:
@@ -113,30 +113,37 @@ class Crawl(Observer):
         self.out.append(permit)
         self.ends["granted"] += 1
 
-    @rule(key=KEYS, outcome=OUTCOMES, told=TOLD, page=PAGES)
-    def fetch(self, key: str, outcome: Outcome, told: float | None, page: Page | None) -> None:
+    @rule(key=KEYS, outcome=OUTCOMES, announced=TOLD, page=PAGES)
+    def fetch(self, key: str, outcome: Outcome, announced: float | None, page: Page | None) -> None:
         """One request goes when it may, and it is answered before anything else happens."""
         before = len(self.out)
         self.send_patiently(key, 1)
         if len(self.out) > before:
-            self.answer(before, outcome, None, told, page, ok=True)
+            self.answer(before, outcome, None, announced, page, ok=True)
 
-    @rule(key=KEYS, pages=st.sampled_from(["xyx", "xxxx", "xyxyx"]), told=TOLD)
-    def meet_a_broken_page(self, key: str, pages: str, told: float | None) -> None:
+    @rule(key=KEYS, pages=st.sampled_from(["xyx", "xxxx", "xyxyx"]), announced=TOLD)
+    def meet_a_broken_page(self, key: str, pages: str, announced: float | None) -> None:
         """Page x is refused whatever the pace, and the others are served."""
         for page in pages:
             refused = page == "x"
             outcome = Outcome.REFUSED if refused else Outcome.ACCEPTED
-            self.fetch(key, outcome, told if refused else None, page)
+            self.fetch(key, outcome, announced if refused else None, page)
 
     @precondition(lambda self: self.out)
-    @rule(pick=PICKS, outcome=OUTCOMES, latency=LATENCIES, told=TOLD, page=PAGES, ok=st.booleans())
+    @rule(
+        pick=PICKS,
+        outcome=OUTCOMES,
+        latency=LATENCIES,
+        announced=TOLD,
+        page=PAGES,
+        ok=st.booleans(),
+    )
     def answer(
         self,
         pick: int,
         outcome: Outcome,
         latency: float | None,
-        told: float | None,
+        announced: float | None,
         page: Page | None,
         ok: bool,
     ) -> None:
@@ -146,7 +153,7 @@ class Crawl(Observer):
         news = permit.sent_at >= seen.epoch_at and not seen.paused
         news |= permit.probe and seen.excusable
         rate = slot.ceiling.rate
-        answer = Answer(outcome, latency, may_lower=ok, told=told, page=page)
+        answer = Answer(outcome, latency, may_lower=ok, announced=announced, page=page)
         decision = self.governor.on_answer(permit, answer, self.now)
         stopped_by = self.governor.stopped_by(self.now)
         self.stopped |= stopped_by is Reason.GLOBAL
@@ -166,7 +173,7 @@ class Crawl(Observer):
             seen.excusable |= seen.paused and decision.event is Event.LONE_FAILURE
             thinks = not self.cuts_at_once and decision.event in THINKS
             assert slot.ceiling.rate >= rate or thinks
-        pauses = outcome is Outcome.REFUSED and not slot.suspects.refuses_first
+        pauses = outcome is Outcome.REFUSED and not slot.suspected.refuses_first
         assert not pauses or slot.phase is not Phase.CLOSED
         if outcome is Outcome.ACCEPTED:
             assert (decision.event is Event.RECOVERED) == permit.probe
@@ -174,9 +181,9 @@ class Crawl(Observer):
             seen.excusable &= seen.paused
         elif slot.phase is not Phase.CLOSED and decision.event is not Event.LONE_FAILURE:
             seen.paused, seen.refused_at = True, self.now
-            silence = max(told or 0.0, BREATH)
-            seen.quiet_until = max(seen.quiet_until, self.now + silence)
-            assert decision.wait >= silence * (1.0 - 1e-9)
+            least = max(announced or 0.0, BREATH)
+            seen.quiet_until = max(seen.quiet_until, self.now + least)
+            assert decision.wait >= least * (1.0 - 1e-9)
 
     @precondition(lambda self: self.out)
     @rule(pick=PICKS, end=st.sampled_from(["ignored", "dropped"]))
@@ -206,8 +213,8 @@ class Crawl(Observer):
     def promise(self, key: str) -> None:
         """A queue asks for a place."""
         seen, taken = self.seen[key], len(self.out_of(key)) + self.seen[key].promised
-        hold = self.governor.reserve(key, self.now)
-        if hold is None:
+        blocked = self.governor.reserve(key, self.now)
+        if blocked is None:
             assert taken < self.limits.concurrency
             paused = seen.paused and not self.shares_limit
             assert not (paused and self.now < seen.quiet_until)
@@ -261,11 +268,11 @@ class Crawl(Observer):
     @invariant()
     def only_an_event_can_be_waited_for_without_end(self) -> None:
         holds = {slot.key: self.governor.ready_at(slot.key, self.now) for slot in [*self.governor]}
-        for key, hold in holds.items():
-            if hold is not None and hold.reason is Reason.GLOBAL:
-                assert hold.until == (math.inf if self.out else self.end_at + self.cooldown)
-            elif hold is not None and hold.until == math.inf:
-                shared = hold.reason is Reason.CRAWL_WIDE
+        for key, blocked in holds.items():
+            if blocked is not None and blocked.reason is Reason.GLOBAL:
+                assert blocked.until == (math.inf if self.out else self.end_at + self.cooldown)
+            elif blocked is not None and blocked.until == math.inf:
+                shared = blocked.reason is Reason.CRAWL_WIDE
                 assert self.out if shared else self.out_of(key)
 
     @invariant()

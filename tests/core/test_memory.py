@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from benchmarks.memory import HOSTILE_BYTES, hostile, quiet
 from scrapy_adaptive.core.breaker.backoff import LONGEST
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Answer, Hold, Outcome, Reason
+from scrapy_adaptive.core.types import Answer, Blocked, Outcome, Reason
 from tests.core.virtual import STEADY, Virtual
 
 QUIET_BYTES = 2700
@@ -33,7 +33,7 @@ def test_a_hostile_sites_hosts_are_remembered_by_an_instant_and_none_is_asked_ag
 
 
 JUMPS = st.lists(
-    st.tuples(st.sampled_from(["served", "refused", "told"]), st.floats(0.0, 1e5)),
+    st.tuples(st.sampled_from(["served", "refused", "announced"]), st.floats(0.0, 1e5)),
     min_size=1,
     max_size=15,
 )
@@ -54,28 +54,28 @@ def test_after_a_clock_that_jumps_nothing_is_sent_early_and_no_slot_sleeps_for_e
         permit = crawl.send()
         crawl.wait(asleep)
         outcome = Outcome.ACCEPTED if what == "served" else Outcome.REFUSED
-        told = 500.0 if what == "told" else None
-        answer = Answer(outcome, latency=asleep, may_lower=what == "served", told=told)
+        announced = 500.0 if what == "announced" else None
+        answer = Answer(outcome, latency=asleep, may_lower=what == "served", announced=announced)
         crawl.governor.on_answer(permit, answer, crawl.now)
-        owed = max(owed, crawl.now + (told or 0.0))
-        hold = crawl.hold()
-        assert hold is None or hold.until < crawl.now + 1.1 * LONGEST
+        owed = max(owed, crawl.now + (announced or 0.0))
+        blocked = crawl.blocked()
+        assert blocked is None or blocked.until < crawl.now + 1.1 * LONGEST
     crawl.wait(1e6)
     crawl.send()
-    assert crawl.hold() is not None
+    assert crawl.blocked() is not None
 
 
 def test_a_wakeup_is_asked_for_anew_where_a_clock_stood_still() -> None:
     """A machine that slept, whose clock slept too: the pause is as long as it was, no longer."""
     crawl = Virtual()
-    crawl.refuse(crawl.send(), told=60.0)
+    crawl.refuse(crawl.send(), announced=60.0)
     crawl.wait(30.0)
-    assert crawl.hold() == Hold(60.0, Reason.PAUSED)
+    assert crawl.blocked() == Blocked(60.0, Reason.PAUSED)
     crawl.wait(30.0)
-    assert crawl.hold() is None
+    assert crawl.blocked() is None
 
 
-def test_a_governor_with_chance_of_its_own_forgets_nobody_who_asked_for_silence() -> None:
+def test_a_governor_with_chance_of_its_own_forgets_nobody_who_asked_for_pause() -> None:
     """Sites in any order: what one has asked for holds, whoever was forgotten meanwhile."""
     chance = random.Random(1)
     crawl = Virtual(max_slots=3, global_slots=1000, ceiling="hold")
@@ -84,17 +84,17 @@ def test_a_governor_with_chance_of_its_own_forgets_nobody_who_asked_for_silence(
         key = chance.choice("abcdefghijklmnop")
         crawl.wait(chance.random())
         permit = crawl.governor.take(key, crawl.now)
-        if isinstance(permit, Hold):
+        if isinstance(permit, Blocked):
             continue
         assert crawl.now >= until.get(key, 0.0)
         crawl.wait(0.05)
         if chance.random() < 0.3:
             wait = chance.choice([5.0, 50.0, 5000.0])
-            crawl.refuse(permit, told=wait)
+            crawl.refuse(permit, announced=wait)
             until[key] = crawl.now + wait
         else:
             crawl.accept(permit, latency=0.05)
     assert len(crawl.governor) <= 4
     assert pytest.approx(max(until.values())) == max(
-        crawl.governor.silent_until(key, crawl.now) for key in until
+        crawl.governor.paused_until(key, crawl.now) for key in until
     )

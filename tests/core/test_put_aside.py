@@ -59,21 +59,21 @@ class TestRecalled:
         """Not from when the slot is first used."""
         before = Virtual(UNPACED)
         before.fetch()
-        before.refuse(before.send(), told=100.0)
+        before.refuse(before.send(), announced=100.0)
         state = before.governor.states(0.0)["a"]
-        state["whole"]["pause"].update(until=-1e9, _told_until=-1e9, _parked_until=-1e9)
+        state["whole"]["pause"].update(until=-1e9, _announced_until=-1e9, _parked_until=-1e9)
         virtual = Virtual(UNPACED)
         assert virtual.governor.begin("a", state, 0.0, 0.0)
         virtual.wait(0.5 * AFTER_DAMAGE)
         assert virtual.held_until(Reason.PARKED) == pytest.approx(AFTER_DAMAGE)
 
-    def test_a_shorter_silence_that_is_read_later_ends_no_longer_one(self) -> None:
+    def test_a_shorter_pause_that_is_read_later_ends_no_longer_one(self) -> None:
         virtual = Virtual(UNPACED)
         virtual.governor.begin("a", {"pause": 100.0}, 0.0, 0.0)
         virtual.governor.begin("a", {"pause": 10.0}, 0.0, 0.0)
-        assert virtual.governor.silent_until("a", 0.0) == 100.0
+        assert virtual.governor.paused_until("a", 0.0) == 100.0
 
-    def test_of_an_own_silence_and_one_that_was_asked_for_the_longer_is_kept(self) -> None:
+    def test_of_an_own_wait_and_one_that_was_asked_for_the_longer_is_kept(self) -> None:
         virtual = Virtual(UNPACED)
         virtual.governor.begin("a", {"pause": 500.0, "asked": False}, 0.0, 0.0)
         virtual.governor.begin("a", {"pause": 10.0, "asked": True}, 0.0, 0.0)
@@ -139,7 +139,7 @@ class TestPausedFromElsewhere:
         return virtual
 
     def test_an_epoch_that_is_under_way_goes_on(self, virtual: Virtual) -> None:
-        """The next silence is longer than the last, not the first again."""
+        """The next pause is longer than the last, not the first again."""
         before = virtual.now
         virtual.slot().pause_for(virtual.now, 60.0)
         virtual.wait_out()

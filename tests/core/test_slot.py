@@ -1,7 +1,7 @@
 """One slot through trips, pauses, probes and rechecks, with numbers worked by hand.
 
 Most stories start at one request a second (`PACED`): a first refusal leaves half of it, so
-the delay is 2 s and the silence 1.2 gaps of it, 2.4 s.
+the delay is 2 s and the pause 1.2 gaps of it, 2.4 s.
 """
 
 import math
@@ -12,7 +12,7 @@ from scrapy_adaptive.core.breaker.breaker import Phase
 from scrapy_adaptive.core.ceiling.hold import ceiling as holding
 from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Answer, Decision, Event, Hold, Outcome, Reason, Wanted
+from scrapy_adaptive.core.types import Answer, Blocked, Decision, Event, Outcome, Reason, Wanted
 from tests.core.virtual import Virtual
 
 PACED = Limits(start_delay=1.0)
@@ -57,7 +57,7 @@ class TestTrips:
             assert virtual.accept(permit).event is Event.ACCEPTED
         assert virtual.now == 5.0
         assert virtual.send().probe
-        assert virtual.hold() == Hold(math.inf, Reason.PROBE)
+        assert virtual.blocked() == Blocked(math.inf, Reason.PROBE)
 
     def test_a_straggler_is_waited_for_ten_seconds_after_the_last_refusal(self) -> None:
         """Refused at 1 s and 4 s; of what takes longer than 14 s there is no news any more."""
@@ -85,12 +85,12 @@ class TestTrips:
         assert virtual.send().probe
         assert not straggler.ended
 
-    def test_a_straggler_is_not_waited_for_longer_than_the_silence_lasts(self) -> None:
+    def test_a_straggler_is_not_waited_for_longer_than_the_pause_lasts(self) -> None:
         """The site asked for a minute: a response that takes longer does not prolong it."""
         virtual = Virtual(UNPACED)
         first, _ = virtual.send_many(2)
         virtual.wait(1.0)
-        virtual.refuse(first, told=60.0)
+        virtual.refuse(first, announced=60.0)
         virtual.wait_out()
         assert virtual.now == 61.0
 
@@ -101,7 +101,7 @@ class TestTrips:
         virtual.wait_out()
         probe = virtual.send()
         assert virtual.accept(straggler).event is Event.ACCEPTED
-        assert virtual.hold() == Hold(math.inf, Reason.PROBE)
+        assert virtual.blocked() == Blocked(math.inf, Reason.PROBE)
         assert virtual.accept(probe).event is Event.RECOVERED
 
     def test_a_refusal_that_takes_seconds_is_of_the_pace_at_which_it_left(self) -> None:
@@ -142,37 +142,39 @@ class TestTrips:
         assert {decision.delay_change for decision in decisions} == {0.0}
         assert virtual.slot().delay == 2.0
 
-    def test_a_late_refusal_lengthens_the_silence_by_what_it_was_told(self) -> None:
+    def test_a_late_refusal_lengthens_the_pause_by_what_it_was_told(self) -> None:
         """The trip at 1 s says until 3.4 s, the late refusal says until 31 s."""
         virtual = Virtual(UNPACED)
         first, second = virtual.send_many(2)
         virtual.wait(1.0)
         virtual.refuse(first)
-        assert virtual.refuse(second, told=30.0).wait == 30.0
-        assert virtual.hold() == Hold(31.0, Reason.PAUSED)
+        assert virtual.refuse(second, announced=30.0).wait == 30.0
+        assert virtual.blocked() == Blocked(31.0, Reason.PAUSED)
 
-    def test_a_late_refusal_never_shortens_the_silence(self) -> None:
+    def test_a_late_refusal_never_shortens_the_pause(self) -> None:
         virtual = Virtual(UNPACED)
         first, second = virtual.send_many(2)
         virtual.wait(1.0)
-        virtual.refuse(first, told=60.0)
-        virtual.refuse(second, told=1.0)
-        assert virtual.hold() == Hold(61.0, Reason.PAUSED)
+        virtual.refuse(first, announced=60.0)
+        virtual.refuse(second, announced=1.0)
+        assert virtual.blocked() == Blocked(61.0, Reason.PAUSED)
 
     def test_a_wait_that_the_site_told_is_kept_whole_even_for_a_day(self) -> None:
         virtual = Virtual(PACED)
-        assert virtual.refuse(virtual.send(), told=86_400.0).wait == 86_400.0
-        assert virtual.hold() == Hold(86_400.0, Reason.PARKED)
+        assert virtual.refuse(virtual.send(), announced=86_400.0).wait == 86_400.0
+        assert virtual.blocked() == Blocked(86_400.0, Reason.PARKED)
 
-    @pytest.mark.parametrize(("told", "reason"), [(3600.0, "PAUSED"), (3600.5, "PARKED")])
+    @pytest.mark.parametrize(("announced", "reason"), [(3600.0, "PAUSED"), (3600.5, "PARKED")])
     def test_only_a_longer_pause_than_the_user_allows_is_parked(
-        self, told: float, reason: str
+        self, announced: float, reason: str
     ) -> None:
         """An hour by default; once the probe is served it is no news any more."""
         virtual = Virtual(PACED)
-        virtual.refuse(virtual.send(), told=told)
+        virtual.refuse(virtual.send(), announced=announced)
         assert virtual.why_held() is Reason[reason]
-        assert virtual.governor.parked(virtual.now) == ({"a": told} if reason == "PARKED" else {})
+        assert virtual.governor.parked(virtual.now) == (
+            {"a": announced} if reason == "PARKED" else {}
+        )
         virtual.fetch()
         assert not virtual.governor.parked(virtual.now)
 
@@ -181,28 +183,28 @@ class TestTrips:
         """Nothing was refused: the last page that was served told it."""
         virtual = Virtual(PACED)
         virtual.accept(virtual.send(), quotas=(Quota(0, reset),))
-        assert virtual.hold() == Hold(reset, Reason[reason])
+        assert virtual.blocked() == Blocked(reset, Reason[reason])
         assert virtual.governor.parked(virtual.now) == ({"a": reset} if reason == "PARKED" else {})
         virtual.wait(reset - 1.0)
-        assert virtual.hold() == Hold(reset, Reason[reason])
+        assert virtual.blocked() == Blocked(reset, Reason[reason])
         virtual.wait(1.0)
         assert not virtual.governor.parked(virtual.now), "whoever asked for it meanwhile"
         virtual.wait_out()
         virtual.fetch()
         assert not virtual.governor.parked(virtual.now)
 
-    def test_a_slot_whose_quota_is_spent_is_silent_until_its_reset_once_forgotten(self) -> None:
+    def test_a_slot_whose_quota_is_spent_is_paused_until_its_reset_once_forgotten(self) -> None:
         """Whatever its bucket has saved up."""
         virtual = Virtual(Limits(start_delay=1.0, burst=5.0), max_slots=1)
         virtual.accept(virtual.send(), quotas=(Quota(0, 7200.0),))
-        virtual.hold("b")
+        virtual.blocked("b")
         assert "a" not in virtual.governor
         virtual.wait(7199.0)
-        assert virtual.hold() == Hold(7200.0, Reason.PARKED)
+        assert virtual.blocked() == Blocked(7200.0, Reason.PARKED)
         virtual.wait(1.0)
-        assert virtual.hold() is None
+        assert virtual.blocked() is None
 
-    def test_a_silence_that_nobody_asked_for_is_never_parked(self) -> None:
+    def test_a_pause_that_nobody_asked_for_is_never_parked(self) -> None:
         """However long the ladder has become."""
         virtual = Virtual(Limits(start_delay=1.0, max_pause=0.0))
         virtual.refuse(virtual.send())
@@ -214,13 +216,13 @@ class TestTrips:
     def test_a_pause_of_an_earlier_run_runs_on_and_ends_with_a_probe(self) -> None:
         virtual = Virtual(PACED)
         virtual.slot().resume_pause(virtual.now, 30.0)
-        assert virtual.hold() == Hold(30.0, Reason.PAUSED)
+        assert virtual.blocked() == Blocked(30.0, Reason.PAUSED)
         virtual.wait_out()
         assert virtual.send().probe
 
-    def test_chance_lengthens_a_silence_by_two_percent_at_most(self) -> None:
+    def test_chance_lengthens_a_pause_by_two_percent_at_most(self) -> None:
         virtual = Virtual(PACED, chance=0.5)
-        assert virtual.refuse(virtual.send(), told=100.0).wait == pytest.approx(101.0)
+        assert virtual.refuse(virtual.send(), announced=100.0).wait == pytest.approx(101.0)
 
     def test_a_trip_empties_the_bucket_and_the_burst_grows_back_slowly(self) -> None:
         """Three tokens saved, none left; capacity 1, then ten accepted pages for each token."""
@@ -329,11 +331,11 @@ class TestDoubts:
         permit, other = virtual.send_many(2)
         virtual.governor.on_doubt(permit)
         virtual.governor.on_doubt(permit)
-        assert virtual.hold() == Hold(math.inf, Reason.VERDICT)
+        assert virtual.blocked() == Blocked(math.inf, Reason.VERDICT)
         virtual.accept(other)
         assert virtual.why_held() is Reason.VERDICT
         virtual.accept(permit)
-        assert virtual.hold() is None
+        assert virtual.blocked() is None
 
     def test_a_doubt_ends_with_its_permit_however_that_ends(self) -> None:
         virtual = Virtual(UNPACED)
@@ -341,7 +343,7 @@ class TestDoubts:
             permit = virtual.send()
             virtual.governor.on_doubt(permit)
             end(permit, virtual.now)
-            assert virtual.hold() is None
+            assert virtual.blocked() is None
 
 
 def fail_until(virtual: Virtual, why: str) -> None:
@@ -367,16 +369,16 @@ def half_failing() -> Virtual:
 
 
 class TestFailures:
-    """Other 5xx and lost connections: pain only when they are not alone."""
+    """Other 5xx and lost connections: congestion only when they are not alone."""
 
-    def test_three_failures_in_a_row_are_pain(self) -> None:
+    def test_three_failures_in_a_row_are_congestion(self) -> None:
         virtual = Virtual(UNPACED)
         virtual.fetch(10)
         events = [virtual.fail(virtual.send()).event for _ in range(3)]
         assert events == [Event.LONE_FAILURE, Event.LONE_FAILURE, Event.TRIPPED]
 
     @pytest.mark.parametrize(("last_gap", "event"), [(2, Event.TRIPPED), (3, Event.LONE_FAILURE)])
-    def test_five_failures_of_the_last_ten_answers_are_pain(
+    def test_five_failures_of_the_last_ten_answers_are_congestion(
         self, last_gap: int, event: Event
     ) -> None:
         """F a F a F a F a a F are ten answers; with one more between, the first is forgotten."""
@@ -387,7 +389,7 @@ class TestFailures:
             virtual.fetch(gap)
         assert virtual.fail(virtual.send()).event is event
 
-    def test_a_page_that_fails_again_while_others_are_served_is_never_pain(self) -> None:
+    def test_a_page_that_fails_again_while_others_are_served_is_never_congestion(self) -> None:
         """Its retries come in a row at the end of a crawl: the host is not to blame."""
         virtual = Virtual(UNPACED)
         for page in "abcd":
@@ -395,7 +397,7 @@ class TestFailures:
             virtual.fetch(3)
         events = {virtual.fail(virtual.send(), page=page).event for page in "abcd"}
         assert events == {Event.LONE_FAILURE}
-        assert virtual.hold() is None
+        assert virtual.blocked() is None
 
     def test_where_every_other_page_fails_the_pace_is_taken_back_after_three_pauses(self) -> None:
         """Slowness has not helped: the failures are the pages'."""
@@ -409,7 +411,7 @@ class TestFailures:
         assert events.count(Event.TRIPPED) == 3
         assert virtual.slot().delay <= delay
 
-    def test_from_then_on_ten_failures_in_a_row_are_pain(self) -> None:
+    def test_from_then_on_ten_failures_in_a_row_are_congestion(self) -> None:
         virtual = half_failing()
         events = []
         for _ in range(10):
@@ -509,4 +511,4 @@ def test_a_late_refusal_in_a_pause_that_another_slot_began_is_told_to_no_other()
     virtual.refuse(permit)
     virtual.wait_out()
     virtual.accept(virtual.send())
-    assert virtual.hold("b") is None
+    assert virtual.blocked("b") is None

@@ -34,7 +34,7 @@ def rechecked(virtual: Virtual, *, page: str, accepted: bool) -> Event:
 
 
 class TestRechecks:
-    """An isolated refusal: after one more silence the page itself is asked."""
+    """An isolated refusal: after one more pause the page itself is asked."""
 
     def test_a_recheck_waits_a_gap_and_a_fifth(self, suspecting: Virtual) -> None:
         """2.4 s at 0.5/s, from the probe's acceptance at 2.8 s."""
@@ -50,10 +50,10 @@ class TestRechecks:
         suspecting.accept(permit, page="x")
         assert suspecting.slot().wanted is Wanted.ANY
 
-    def test_a_first_silence_that_the_site_asked_for_is_not_repeated(self) -> None:
+    def test_a_first_wait_that_the_site_asked_for_is_not_repeated(self) -> None:
         """600 s were told, and sufficed; 2.4 s at 0.5/s are enough to ask the page again."""
         virtual = Virtual(PACED)
-        virtual.refuse(virtual.send(), page="x", told=600.0)
+        virtual.refuse(virtual.send(), page="x", announced=600.0)
         virtual.fetch(page="y")
         assert virtual.held_until(Reason.RECHECK) == pytest.approx(602.4)
 
@@ -62,7 +62,7 @@ class TestRechecks:
         virtual = Virtual(PACED)
         virtual.refuse(virtual.send(), page="x")
         virtual.wait_out()
-        virtual.refuse(virtual.send(), page="x", told=7.0)
+        virtual.refuse(virtual.send(), page="x", announced=7.0)
         virtual.fetch(page="y")
         assert virtual.now == pytest.approx(9.4)
         assert virtual.held_until(Reason.RECHECK) == pytest.approx(16.4)
@@ -88,7 +88,7 @@ class TestRechecks:
         virtual = Virtual(PACED)
         virtual.refuse(virtual.send(), page="x")
         virtual.wait_out()
-        virtual.refuse(virtual.send(), page="x", told=600.0)
+        virtual.refuse(virtual.send(), page="x", announced=600.0)
         virtual.fetch(page="y")
         assert virtual.held_until(Reason.RECHECK) == pytest.approx(614.4)
 
@@ -97,14 +97,14 @@ class TestRechecks:
         virtual = Virtual(Limits(start_delay=0.0))
         for page, permit in zip("vw", virtual.send_many(2), strict=True):
             virtual.refuse(permit, page=page)
-        assert virtual.slot().is_suspect("v")
+        assert virtual.slot().is_suspected("v")
         virtual.fetch(page="y")
         virtual.wait_out()
         virtual.refuse(virtual.send(), page="x")
-        assert [virtual.slot().is_suspect(page) for page in "vwxy"] == [True, True, True, False]
+        assert [virtual.slot().is_suspected(page) for page in "vwxy"] == [True, True, True, False]
         virtual.fetch(page="y")
         assert virtual.slot().wanted is Wanted.SUSPECTED
-        assert [virtual.slot().is_suspect(page) for page in "vwxy"] == [False, False, True, False]
+        assert [virtual.slot().is_suspected(page) for page in "vwxy"] == [False, False, True, False]
 
     def test_a_suspect_refused_at_its_recheck_is_excused_and_the_cut_is_taken_back(
         self, suspecting: Virtual
@@ -142,7 +142,7 @@ class TestRechecks:
 
     def test_what_a_broken_page_was_told_is_obeyed(self, suspecting: Virtual) -> None:
         suspecting.wait_out()
-        assert suspecting.refuse(suspecting.send(), page="x", told=40.0).wait == 40.0
+        assert suspecting.refuse(suspecting.send(), page="x", announced=40.0).wait == 40.0
 
     def test_a_suspect_accepted_at_its_recheck_was_refused_for_the_pace(
         self, suspecting: Virtual
@@ -151,7 +151,7 @@ class TestRechecks:
         assert suspecting.slot().delay == pytest.approx(1 / 0.5025)
         assert suspecting.slot().wanted is Wanted.ANY
 
-    def test_another_page_refused_at_the_recheck_is_pain(self, suspecting: Virtual) -> None:
+    def test_another_page_refused_at_the_recheck_is_congestion(self, suspecting: Virtual) -> None:
         assert rechecked(suspecting, page="z", accepted=False) is Event.TRIPPED
 
     def test_pages_refused_together_are_not_rechecked(self) -> None:
@@ -163,10 +163,10 @@ class TestRechecks:
 
     def test_a_queue_keeps_the_page_until_its_recheck(self, suspecting: Virtual) -> None:
         """No other leaves before it."""
-        hold = suspecting.governor.reserve("a", suspecting.now)
-        assert hold is not None
-        assert hold.reason is Reason.RECHECK
-        suspecting.wait_until(hold.until)
+        blocked = suspecting.governor.reserve("a", suspecting.now)
+        assert blocked is not None
+        assert blocked.reason is Reason.RECHECK
+        suspecting.wait_until(blocked.until)
         assert suspecting.governor.reserve("a", suspecting.now) is None
 
 
@@ -215,7 +215,7 @@ class TestOnlyRefusedPagesLeft:
         refused: set[str] = set()
         while waiting:
             virtual.wait_out()
-            sole = virtual.slot().suspects.sole
+            sole = virtual.slot().suspected.sole
             wanted = virtual.slot().wanted
             pages = [page for page in waiting if (page in refused) is (wanted is Wanted.SUSPECTED)]
             if wanted is Wanted.SUSPECTED and sole in waiting:
@@ -241,7 +241,7 @@ class TestOnlyRefusedPagesLeft:
             assert virtual.refuse(virtual.send(), page=page).event is Event.PROBE_REFUSED
 
     def test_pages_refused_together_go_one_after_the_other(self) -> None:
-        """x and y were refused together, so neither is a pardon for the pace."""
+        """x and y were refused together, so neither is no fault of the pace."""
         virtual = Virtual(Limits(start_delay=0.0))
         for page, permit in zip("xy", virtual.send_many(2), strict=True):
             virtual.refuse(permit, page=page)

@@ -36,7 +36,7 @@ FACTS = st.sampled_from(
         Answer(Outcome.ACCEPTED, latency=0.4, kind="/page"),
         Answer(Outcome.ACCEPTED, latency=0.05, quotas=(Quota(3, 20.0),), kind="/page"),
         Answer(Outcome.REFUSED, latency=0.05, may_lower=False, kind="/page"),
-        Answer(Outcome.REFUSED, latency=0.05, may_lower=False, told=7.0, kind="/page"),
+        Answer(Outcome.REFUSED, latency=0.05, may_lower=False, announced=7.0, kind="/page"),
         Answer(Outcome.FAILED, may_lower=False, kind="/page"),
         Answer(Outcome.FAILED, silent=True, may_lower=False, kind="/page"),
     ]
@@ -131,16 +131,16 @@ def state_of(crawl: Virtual) -> dict[str, Any]:
     return json.loads(json.dumps(state))  # type: ignore[no-any-return]
 
 
-def told(seconds: float) -> Virtual:
-    """A crawl whose site has asked for so many seconds of silence."""
+def announced(seconds: float) -> Virtual:
+    """A crawl whose site has asked for so many seconds of pause."""
     crawl = Virtual()
-    crawl.refuse(crawl.send(), told=seconds)
+    crawl.refuse(crawl.send(), announced=seconds)
     return crawl
 
 
-def test_a_silence_is_shorter_by_its_age_and_never_longer() -> None:
+def test_a_pause_is_shorter_by_its_age_and_never_longer() -> None:
     """A clock that was set back adds nothing to it."""
-    state = state_of(told(100.0))
+    state = state_of(announced(100.0))
     for age, left in ((30.0, 70.0), (-1e9, 100.0)):
         after = Virtual()
         after.governor.begin("a", state, age, 5.0)
@@ -148,13 +148,13 @@ def test_a_silence_is_shorter_by_its_age_and_never_longer() -> None:
         assert after.held_until(Reason.PAUSED) == pytest.approx(5.0 + left)
     after = Virtual()
     after.governor.begin("a", state, 101.0, 0.0)
-    assert after.hold() is None
+    assert after.blocked() is None
 
 
 def test_a_pause_of_thirty_years_is_one_of_a_day() -> None:
     """No site may ask for so long: it must not park every later run."""
-    state = state_of(told(100.0))
-    state["whole"]["pause"].update(until=-1e9, _told_until=-1e9, _parked_until=-1e9)
+    state = state_of(announced(100.0))
+    state["whole"]["pause"].update(until=-1e9, _announced_until=-1e9, _parked_until=-1e9)
     after = Virtual()
     doubts = after.governor.begin("a", state, 0.0, 0.0)
     assert doubts
@@ -168,7 +168,7 @@ def test_a_pause_of_thirty_years_is_one_of_a_day() -> None:
 def test_what_a_site_may_ask_for_is_believed() -> None:
     """Three years: the site itself has said so."""
     after = Virtual()
-    assert not after.governor.begin("a", state_of(told(1e8)), 0.0, 0.0)
+    assert not after.governor.begin("a", state_of(announced(1e8)), 0.0, 0.0)
     assert after.held_until(Reason.PARKED) == pytest.approx(1e8)
 
 
@@ -186,7 +186,7 @@ def test_what_was_learned_is_forgotten_after_a_week_and_a_pause_is_not() -> None
     """Sites change; what a site asked for is owed."""
     crawl = refused_often("hold")
     crawl.wait_out()
-    crawl.refuse(crawl.send(), told=2 * STALE_AFTER)
+    crawl.refuse(crawl.send(), announced=2 * STALE_AFTER)
     after = Virtual(LIMITS[0], ceiling="hold")
     after.governor.begin("a", state_of(crawl), STALE_AFTER + 1.0, 0.0)
     assert after.slot().ceiling.learned is None
@@ -254,9 +254,9 @@ def test_damage_is_refused_or_does_no_harm(ceiling: str) -> None:
                 continue
             slot = after.slot()
             assert 0.0 <= slot.delay < math.inf
-            assert slot.silent_until <= MAX_WAIT
-            hold = after.hold()
-            assert hold is None or hold.until < math.inf
+            assert slot.paused_until <= MAX_WAIT
+            blocked = after.blocked()
+            assert blocked is None or blocked.until < math.inf
     assert refused > 0.75 * len(_paths(state)) * len(DAMAGE)
 
 
@@ -308,7 +308,7 @@ def test_a_slot_that_was_used_since_takes_over_the_pause_alone() -> None:
     after = Virtual()
     after.fetch(3)
     delay = after.slot().delay
-    after.governor.begin("a", state_of(told(100.0)), 0.0, after.now)
+    after.governor.begin("a", state_of(announced(100.0)), 0.0, after.now)
     assert after.slot().delay == delay
     assert after.held_until(Reason.PAUSED) == pytest.approx(after.now + 100.0)
 

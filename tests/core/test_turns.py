@@ -6,90 +6,90 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from scrapy_adaptive.core.turns import MOST_STALE, PASSED_OVER, Rota
+from scrapy_adaptive.core.turns import MOST_STALE, PASSED_OVER, Turns
 from tests.core.virtual import STEADY
 
 KEYS = st.sampled_from("abcdefgh")
 RANKS = st.sampled_from([0.0, 0.0, 1.0, 2.0, -1.0, -0.5])
 
 
-def ready(*filed: tuple[str, float]) -> Rota:
-    """A rota with these keys and ranks, filed in that order."""
-    rota = Rota()
+def ready(*filed: tuple[str, float]) -> Turns:
+    """Turns with these keys and ranks, filed in that order."""
+    queue = Turns()
     for key, rank in filed:
-        rota.file(key, rank)
-    return rota
+        queue.file(key, rank)
+    return queue
 
 
-def turn(rota: Rota) -> str:
+def turn(queue: Turns) -> str:
     """Whoever is next has its turn."""
-    key = rota.next()
+    key = queue.next()
     assert key is not None
-    rota.serve(key)
+    queue.serve(key)
     return key
 
 
-def turns(rota: Rota) -> str:
+def turns(queue: Turns) -> str:
     """All turns until nobody is ready."""
-    return "".join(turn(rota) for _ in range(len(rota)))
+    return "".join(turn(queue) for _ in range(len(queue)))
 
 
 def test_the_lowest_rank_goes_first_and_of_equals_who_has_waited_longest() -> None:
     """Whatever their names."""
-    rota = ready(("d", 0.0), ("c", 1.0), ("b", -1.0), ("a", 0.0), ("e", 1.0))
-    assert turns(rota) == "bdace"
+    queue = ready(("d", 0.0), ("c", 1.0), ("b", -1.0), ("a", 0.0), ("e", 1.0))
+    assert turns(queue) == "bdace"
 
 
 def test_a_new_rank_keeps_the_time_of_waiting() -> None:
     """Better or worse, among those whose rank it has now."""
-    rota = ready(("a", 5.0), ("b", 0.0), ("c", 0.0))
-    rota.file("a", 0.0)
-    assert turns(rota) == "abc"
-    rota = ready(("a", 0.0), ("b", 5.0), ("c", 5.0))
-    rota.file("a", 5.0)
-    assert turns(rota) == "abc"
+    queue = ready(("a", 5.0), ("b", 0.0), ("c", 0.0))
+    queue.file("a", 0.0)
+    assert turns(queue) == "abc"
+    queue = ready(("a", 0.0), ("b", 5.0), ("c", 5.0))
+    queue.file("a", 5.0)
+    assert turns(queue) == "abc"
 
 
 def test_who_had_a_turn_waits_from_then_on() -> None:
     """So that equals take turns."""
-    rota = ready(("a", 0.0), ("b", 0.0), ("c", 0.0))
+    queue = ready(("a", 0.0), ("b", 0.0), ("c", 0.0))
     order = ""
     for _ in range(7):
-        key = turn(rota)
-        rota.file(key, 0.0)
+        key = turn(queue)
+        queue.file(key, 0.0)
         order += key
     assert order == "abcabca"
 
 
 def test_asking_who_is_next_changes_nothing() -> None:
     """However often."""
-    rota = ready(("a", 0.0), ("b", -1.0))
-    assert [rota.next() for _ in range(3 * PASSED_OVER)] == ["b"] * 3 * PASSED_OVER
-    assert len(rota) == 2
-    assert Rota().next() is None
+    queue = ready(("a", 0.0), ("b", -1.0))
+    assert [queue.next() for _ in range(3 * PASSED_OVER)] == ["b"] * 3 * PASSED_OVER
+    assert len(queue) == 2
+    assert Turns().next() is None
 
 
 def test_who_waited_longest_is_passed_over_so_many_times_and_no_more() -> None:
     """However low its rank; who has just had a turn waits behind the others first."""
-    rota = ready(("z", 1000.0), ("a", 0.0))
+    queue = ready(("z", 1000.0), ("a", 0.0))
     order = ""
     for _ in range(2 * (PASSED_OVER + 1) + 1):
-        key = turn(rota)
-        rota.file(key, 1000.0 if key == "z" else 0.0)
+        key = turn(queue)
+        queue.file(key, 1000.0 if key == "z" else 0.0)
         order += key
     assert order == "a" * PASSED_OVER + "z" + "a" + "a" * PASSED_OVER + "z"
 
 
 def test_who_is_removed_has_no_turn_and_waits_anew_when_it_is_filed_again() -> None:
     """Removing whoever is not ready is no error."""
-    rota = ready(("a", 0.0), ("b", 0.0), ("c", 0.0))
-    rota.remove("a")
-    rota.remove("a")
-    rota.remove("x")
-    assert "a" not in rota
-    rota.file("a", 0.0)
-    assert "a" in rota
-    assert turns(rota) == "bca"
+    queue = ready(("a", 0.0), ("b", 0.0), ("c", 0.0))
+    queue.remove("a")
+    queue.remove("a")
+    queue.remove("x")
+    assert "a" not in queue
+    queue.file("a", 0.0)
+    assert "a" in queue
+    assert turns(queue) == "bca"
 
 
 @given(
@@ -101,23 +101,23 @@ def test_each_of_those_who_are_ready_has_its_turn_in_bounded_time(
     ranks: list[int], changes: list[int]
 ) -> None:
     """Of n that are always ready, within n * (PASSED_OVER + 1) turns, whatever ranks they get."""
-    rota = ready(*((str(n), float(rank)) for n, rank in enumerate(ranks)))
+    queue = ready(*((str(n), float(rank)) for n, rank in enumerate(ranks)))
     most = len(ranks) * (PASSED_OVER + 1)
     waited = dict.fromkeys(map(str, range(len(ranks))), 0)
     for number in range(3 * most):
-        served = turn(rota)
+        served = turn(queue)
         waited = {key: count + 1 for key, count in waited.items()} | {served: 0}
         assert max(waited.values()) <= most
         change = changes[number % len(changes)] if changes else 0
-        rota.file(served, float(change))
+        queue.file(served, float(change))
 
 
-class Turns(RuleBasedStateMachine):
-    """A rota beside a plain list of those who are ready, longest waiting first."""
+class TurnsMachine(RuleBasedStateMachine):
+    """A queue beside a plain list of those who are ready, longest waiting first."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.rota = Rota()
+        self.queue = Turns()
         self.waiting: list[tuple[str, float]] = []
         self.passed_over = 0
 
@@ -129,13 +129,13 @@ class Turns(RuleBasedStateMachine):
             self.waiting[known.index(key)] = (key, rank)
         else:
             self.waiting.append((key, rank))
-        self.rota.file(key, rank)
+        self.queue.file(key, rank)
 
     @rule(key=KEYS)
     def remove(self, key: str) -> None:
         """Somebody is not ready any more."""
         self.waiting = [entry for entry in self.waiting if entry[0] != key]
-        self.rota.remove(key)
+        self.queue.remove(key)
 
     @precondition(lambda self: self.waiting)
     @rule(count=st.integers(1, 20))
@@ -145,7 +145,7 @@ class Turns(RuleBasedStateMachine):
             longest, *_ = self.waiting
             overdue = self.passed_over >= PASSED_OVER
             entry = longest if overdue else min(self.waiting, key=lambda each: each[1])
-            assert turn(self.rota) == entry[0]
+            assert turn(self.queue) == entry[0]
             self.passed_over = 0 if entry is longest else self.passed_over + 1
             self.waiting.remove(entry)
             if number < count - 1:
@@ -153,26 +153,26 @@ class Turns(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_lost_and_nobody_is_there_twice(self) -> None:
-        assert len(self.rota) == len(self.waiting)
-        assert all(key in self.rota for key, _ in self.waiting)
+        assert len(self.queue) == len(self.waiting)
+        assert all(key in self.queue for key, _ in self.waiting)
 
     @invariant()
     def what_is_no_longer_valid_is_cleared_away(self) -> None:
-        assert len(self.rota._heap) <= MOST_STALE + 2 * max(1, len(self.rota)) + len("abcdefgh")
+        assert len(self.queue._heap) <= MOST_STALE + 2 * max(1, len(self.queue)) + len("abcdefgh")
 
 
-TestTurns = Turns.TestCase
+TestTurns = TurnsMachine.TestCase
 TestTurns.settings = settings(STEADY, max_examples=100, stateful_step_count=50)
 
 
 def test_a_rank_that_changes_ten_thousand_times_takes_no_more_room() -> None:
     """Nor do those who are ready and served at once, ten thousand times."""
-    rota = ready(("a", 0.0), ("b", 0.0))
+    queue = ready(("a", 0.0), ("b", 0.0))
     for number in range(10_000):
-        rota.file("a", float(number))
-        assert len(rota._heap) <= MOST_STALE + 4
+        queue.file("a", float(number))
+        assert len(queue._heap) <= MOST_STALE + 4
     for number in range(10_000):
-        rota.file("c", float(number % 7))
-        rota.remove("c")
-        assert len(rota._heap) <= MOST_STALE + 6
-    assert turns(rota) == "ba"
+        queue.file("c", float(number % 7))
+        queue.remove("c")
+        assert len(queue._heap) <= MOST_STALE + 6
+    assert turns(queue) == "ba"

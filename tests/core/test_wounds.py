@@ -5,9 +5,9 @@ import math
 import pytest
 
 from scrapy_adaptive.core.breaker.backoff import BREATH, Backoff
-from scrapy_adaptive.core.ceiling.hold.ceiling import Hold as HoldCeiling
+from scrapy_adaptive.core.ceiling.hold.ceiling import Hold
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Event, Hold, Permit, Reason
+from scrapy_adaptive.core.types import Blocked, Event, Permit, Reason
 from tests.core.virtual import Virtual
 
 PACED = Limits(start_delay=1.0)
@@ -16,9 +16,9 @@ UNPACED = Limits(start_delay=0.0)
 
 @pytest.fixture
 def excused() -> Virtual:
-    """Page "x" asked for 600 s and was found to be at fault: a breath of silence, and no cut."""
+    """Page "x" asked for 600 s and was found to be at fault: a breath of pause, and no cut."""
     virtual = Virtual(PACED)
-    virtual.refuse(virtual.send(), page="x", told=600.0)
+    virtual.refuse(virtual.send(), page="x", announced=600.0)
     virtual.fetch(page="y")
     virtual.wait_out()
     assert virtual.refuse(virtual.send(), page="x").event is Event.LATE
@@ -32,15 +32,15 @@ class TestForgetting:
     def test_a_slot_that_owes_a_delay_is_not_forgotten(self) -> None:
         virtual = Virtual(Limits(floor=60.0), max_slots=1)
         virtual.accept(virtual.send("a"))
-        virtual.hold("b")
-        assert virtual.hold("a") == Hold(60.0, Reason.DELAY)
+        virtual.blocked("b")
+        assert virtual.blocked("a") == Blocked(60.0, Reason.DELAY)
 
     def test_a_slot_that_awaits_a_recheck_is_not_forgotten(self) -> None:
         virtual = Virtual(PACED, max_slots=1)
         virtual.refuse(virtual.send(), page="x")
         virtual.fetch(page="y")
         virtual.wait(3600.0)
-        virtual.hold("b")
+        virtual.blocked("b")
         assert "a" in virtual.governor
 
     def test_after_a_crowd_the_slots_shrink_back_to_the_most(self) -> None:
@@ -48,7 +48,7 @@ class TestForgetting:
         virtual = Virtual(UNPACED, max_slots=1)
         for permit in [virtual.send(key) for key in "abcd"]:
             virtual.accept(permit)
-        virtual.hold("e")
+        virtual.blocked("e")
         assert [slot.key for slot in virtual.governor] == ["e"]
 
     def test_more_paused_hosts_than_slots_are_each_left_alone_until_their_instant(self) -> None:
@@ -76,39 +76,39 @@ class TestBounds:
 
     def test_a_refusal_that_tells_no_wait_at_all_is_not_answered_at_once(self) -> None:
         virtual = Virtual(Limits(start_delay=0.01))
-        assert virtual.refuse(virtual.send(), told=0.0).wait == BREATH
+        assert virtual.refuse(virtual.send(), announced=0.0).wait == BREATH
 
     def test_nor_is_a_probe_that_was_refused_with_no_wait_at_all(self) -> None:
         virtual = Virtual(Limits(start_delay=0.01))
         virtual.refuse(virtual.send())
         virtual.wait_out()
-        assert virtual.refuse(virtual.send(), told=0.0).wait >= BREATH
+        assert virtual.refuse(virtual.send(), announced=0.0).wait >= BREATH
 
 
 class TestSilences:
-    """A silence that was too short is followed by none that is shorter."""
+    """A pause that was too short is followed by none that is shorter."""
 
-    def test_a_silence_beyond_the_longest_rung_does_not_fall_back_to_it(self) -> None:
+    def test_a_pause_beyond_the_longest_rung_does_not_fall_back_to_it(self) -> None:
         """1.2 gaps of an hour are 4320 s; the longest rung is 3660 s. Twice as long, then."""
-        silence = Backoff()
-        assert silence.first(rate=1 / 3600, told=None) == pytest.approx(4320.0)
-        assert silence.longer(rate=1 / 3600, told=None) == pytest.approx(8640.0)
+        backoff = Backoff()
+        assert backoff.first(rate=1 / 3600, announced=None) == pytest.approx(4320.0)
+        assert backoff.longer(rate=1 / 3600, announced=None) == pytest.approx(8640.0)
 
     def test_a_day_that_the_site_asked_for_is_not_shortened_by_the_ladder(self) -> None:
-        silence = Backoff()
-        silence.first(rate=1.0, told=86_400.0)
-        assert silence.longer(rate=1.0, told=None) == 86_400.0
+        backoff = Backoff()
+        backoff.first(rate=1.0, announced=86_400.0)
+        assert backoff.longer(rate=1.0, announced=None) == 86_400.0
 
     def test_what_worked_comes_before_the_shorter_rungs_of_the_ladder(self) -> None:
         """Half a minute, from 32 to 62 s, ended the last pause: ten seconds are not tried again."""
-        silence = Backoff()
-        silence.first(rate=0.5, told=None)
+        backoff = Backoff()
+        backoff.first(rate=0.5, announced=None)
         for _ in range(4):
-            silence.longer(rate=0.5, told=None)
-        assert silence.on_recovered().waited == 30.0
-        silence.first(rate=0.5, told=None)
-        silence.longer(rate=0.5, told=None)
-        assert silence.longer(rate=0.5, told=None) == 30.0
+            backoff.longer(rate=0.5, announced=None)
+        assert backoff.on_recovered().waited == 30.0
+        backoff.first(rate=0.5, announced=None)
+        backoff.longer(rate=0.5, announced=None)
+        assert backoff.longer(rate=0.5, announced=None) == 30.0
 
     def test_a_wait_that_a_late_refusal_asked_for_counts_as_outlasted(self) -> None:
         """15 s were told late: when they are too short, the rest of 32 s is tried, not of 16."""
@@ -116,7 +116,7 @@ class TestSilences:
         first, late = virtual.send_many(2)
         virtual.wait(1.0)
         virtual.refuse(first)
-        virtual.refuse(late, told=15.0)
+        virtual.refuse(late, announced=15.0)
         virtual.wait_out()
         assert virtual.refuse(virtual.send()).wait == 32.0 - 15.0
 
@@ -127,7 +127,7 @@ class TestSilences:
         virtual = Virtual(PACED, global_slots=1)
         virtual.refuse(virtual.send("a"))
         virtual.wait(60.0)
-        assert virtual.hold("b") is None
+        assert virtual.blocked("b") is None
 
 
 class TestBrokenPages:
@@ -139,7 +139,7 @@ class TestBrokenPages:
         virtual.fetch(page="x")
         assert virtual.why_held() is Reason.DELAY
 
-    def test_a_pause_of_a_broken_page_does_not_go_on_from_an_older_silence(
+    def test_a_pause_of_a_broken_page_does_not_go_on_from_an_older_pause(
         self, excused: Virtual
     ) -> None:
         """At 1/s a first cut leaves 2.4 s, and not what comes after the 600 s of before."""
@@ -201,7 +201,7 @@ class TestStragglers:
     ) -> None:
         """The pause goes on, and each of its seconds counts once."""
         virtual, probe, straggler = probing
-        virtual.refuse(straggler, told=5.0)
+        virtual.refuse(straggler, announced=5.0)
         assert virtual.accept(probe).event is Event.ACCEPTED
         assert virtual.slot().pause.seconds(virtual.now) == pytest.approx(10.0)
 
@@ -225,7 +225,7 @@ class TestStragglers:
         virtual.wait_out()
         assert virtual.send().probe
         virtual.accept(older)
-        assert virtual.hold() == Hold(math.inf, Reason.PROBE)
+        assert virtual.blocked() == Blocked(math.inf, Reason.PROBE)
 
     def test_a_straggler_refused_after_the_recovery_changes_no_rate(self) -> None:
         virtual = Virtual(Limits(start_delay=0.1, concurrency=8), ceiling="hold")
@@ -237,7 +237,7 @@ class TestStragglers:
             virtual.fetch()
         virtual.fetch(400)
         ceiling = virtual.slot().ceiling
-        assert isinstance(ceiling, HoldCeiling)
+        assert isinstance(ceiling, Hold)
         before = ceiling.learned
         assert virtual.refuse(straggler).event is Event.LATE
         virtual.fetch()
@@ -275,12 +275,12 @@ class TestPermits:
         permit = virtual.send()
         virtual.accept(permit)
         virtual.governor.on_doubt(permit)
-        assert virtual.hold() is None
+        assert virtual.blocked() is None
 
-    def test_one_place_is_promised_for_a_probe_however_long_the_silence_was(self) -> None:
+    def test_one_place_is_promised_for_a_probe_however_long_the_pause_was(self) -> None:
         """60 s were told; a second place is not free 3 s later, when the first is promised."""
         virtual = Virtual(PACED)
-        virtual.refuse(virtual.send(), told=60.0)
+        virtual.refuse(virtual.send(), announced=60.0)
         virtual.wait_out()
         assert virtual.governor.reserve("a", virtual.now) is None
         virtual.wait(3.0)
@@ -293,15 +293,15 @@ class TestPermits:
         virtual.wait(60.0)
         virtual.governor.release("a")
         assert virtual.governor.reserve("a", 60.0) is None
-        assert virtual.governor.reserve("a", 60.0) == Hold(121.2, Reason.DELAY)
+        assert virtual.governor.reserve("a", 60.0) == Blocked(121.2, Reason.DELAY)
 
 
-def test_the_silence_before_a_recheck_does_not_count_as_slowness() -> None:
+def test_the_pause_before_a_recheck_does_not_count_as_slowness() -> None:
     """A second trip right after it cuts to a half of the pace, not to a page a second."""
     virtual = Virtual(Limits(start_delay=0.01))
     virtual.fetch(20)
     virtual.wait_out()
-    virtual.refuse(virtual.send(), page="x", told=5.0)
+    virtual.refuse(virtual.send(), page="x", announced=5.0)
     virtual.fetch(page="y")
     virtual.fetch(page="x")
     rate = virtual.slot().rate

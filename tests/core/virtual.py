@@ -18,7 +18,7 @@ from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.slot import Slot
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Answer, Decision, Hold, Outcome, Page, Permit, Reason
+from scrapy_adaptive.core.types import Answer, Blocked, Decision, Outcome, Page, Permit, Reason
 
 STEADY = settings(
     deadline=None,
@@ -41,7 +41,7 @@ class Virtual:
         slot_limits: bounds of the others, by key.
         global_slots: distinct slots that open the global breaker.
         window: seconds within which they must trip.
-        cooldown: seconds of silence of the whole crawl.
+        cooldown: seconds of pause of the whole crawl.
         global_rate: sends a second over all slots; 0 sets no bound.
         max_slots: most slots remembered.
         chance: the number in [0, 1) behind every jitter.
@@ -77,21 +77,21 @@ class Virtual:
         """The slot of that key."""
         return self.governor.slot(key, self.now)
 
-    def hold(self, key: str = "a") -> Hold | None:
+    def blocked(self, key: str = "a") -> Blocked | None:
         """Why nothing may be sent now; None when a request may go."""
         return self.governor.ready_at(key, self.now)
 
     def why_held(self, key: str = "a") -> Reason | None:
         """The reason alone."""
-        hold = self.hold(key)
-        return None if hold is None else hold.reason
+        blocked = self.blocked(key)
+        return None if blocked is None else blocked.reason
 
     def held_until(self, reason: Reason, key: str = "a") -> float:
         """The instant alone, for that reason and no other."""
-        hold = self.hold(key)
-        assert hold is not None
-        assert hold.reason is reason
-        return hold.until
+        blocked = self.blocked(key)
+        assert blocked is not None
+        assert blocked.reason is reason
+        return blocked.until
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
@@ -104,9 +104,9 @@ class Virtual:
 
     def wait_out(self, key: str = "a") -> None:
         """Let time pass until a request may go."""
-        while (hold := self.hold(key)) is not None:
-            assert self.now < hold.until < float("inf"), hold
-            self.now = hold.until
+        while (blocked := self.blocked(key)) is not None:
+            assert self.now < blocked.until < float("inf"), blocked
+            self.now = blocked.until
 
     def send(self, key: str = "a") -> Permit:
         """Send one request, which must be allowed to go now."""
@@ -131,10 +131,10 @@ class Virtual:
         return self._answer(permit, served)
 
     def refuse(
-        self, permit: Permit, *, page: Page | None = None, told: float | None = None
+        self, permit: Permit, *, page: Page | None = None, announced: float | None = None
     ) -> Decision:
         """The site asked for less."""
-        return self._answer(permit, Answer(Outcome.REFUSED, told=told, page=page))
+        return self._answer(permit, Answer(Outcome.REFUSED, announced=announced, page=page))
 
     def fail(self, permit: Permit, *, page: Page | None = None, silent: bool = False) -> Decision:
         """The site broke; `silent`: it did not even answer."""

@@ -37,7 +37,7 @@ def main(url: str, path: str) -> None:
                 grants = [each._replace(until=asked_at + each.until) for each in found]
                 tokens.on_grants(grants, time.monotonic())
         now = time.monotonic()
-        if known.hold(leaf, now) is not None:
+        if known.blocked(leaf, now) is not None:
             time.sleep(0.002)
             continue
         permit = Permit("site", now, meters=known.take(leaf, now))

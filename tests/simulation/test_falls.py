@@ -99,8 +99,8 @@ def test_what_a_burst_saved_up_is_not_taken_for_a_limit_that_is_back(seed: int) 
     assert between(line.refused, 1200.0, 11_400.0) <= 18
 
 
-def test_a_long_silence_does_not_keep_the_limit_from_being_searched() -> None:
-    """Five refusals within ten minutes are answered by ten minutes of silence. A stage then lasts
+def test_a_long_pause_does_not_keep_the_limit_from_being_searched() -> None:
+    """Five refusals within ten minutes are answered by ten minutes of pause. A stage then lasts
     as long as that; if the rate of before were tried after each, no other step would ever be."""
     inner = BucketServer(stepped(constant(LIMIT), 0.3, 1800.0), 5)
     line = simulate(Jail(inner), 6 * 3600.0, 1)

@@ -175,7 +175,7 @@ def test_a_dead_page_is_given_up_and_the_others_go_on() -> None:
         assert readings.whole.refused_count <= 4 * (pages // 200) + 0.004 * pages
 
 
-def test_first_silences_do_not_grow_by_those_before_where_a_quarter_of_the_pages_is_dead() -> None:
+def test_first_waits_do_not_grow_by_those_before_where_a_quarter_of_the_pages_is_dead() -> None:
     """No rate ever holds there. Two gaps of what was served, pauses and all, get longer with each
     pause: 232 pages in five minutes. Two gaps of the rate in use do not: 294; and 268 since a
     recheck waits as long as pages took, pauses and all."""

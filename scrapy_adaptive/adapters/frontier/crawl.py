@@ -341,7 +341,7 @@ class FrontierCrawl(Owner):
         known = [slot for slot in self._slots.get(host, ()) if governor.knows(slot, now)]
         if not known or not all(governor.is_parked(slot, now) for slot in known):
             return 0.0
-        return max(0.0, min(governor.silent_until(slot, now) for slot in known) - now)
+        return max(0.0, min(governor.paused_until(slot, now) for slot in known) - now)
 
     def _leave(self, host: str) -> None:
         """Nothing more is sent to this host."""

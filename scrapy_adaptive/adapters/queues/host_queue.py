@@ -26,7 +26,7 @@ from scrapy.utils.misc import build_from_crawler
 from scrapy_adaptive.adapters.errors import SettingsError, one_line_errors
 from scrapy_adaptive.adapters.scrapy_internals import forget_spider, queue_path
 from scrapy_adaptive.adapters.set_up import fallback_queue, refuse_half_a_set_up
-from scrapy_adaptive.core.turns import Rota
+from scrapy_adaptive.core.turns import Turns
 from scrapy_adaptive.core.types import Wanted
 
 from .host_requests import HostRequests
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from scrapy.pqueues import QueueProtocol
     from typing_extensions import Self
 
-    from scrapy_adaptive.core.types import Hold
+    from scrapy_adaptive.core.types import Blocked
 
     from .routing import Routing
 
@@ -132,10 +132,10 @@ class HostQueue:
         self.is_stored = bool(path)
         """Whether its requests outlive the process."""
         self._hosts = OpenFiles(open_queue, routing.saved_marks, path)
-        self._ready = Rota()
+        self._ready = Turns()
         self._asleep: dict[str, Iterable[str]] = {}
         """Hosts that may not send, and the slots for which each waits."""
-        self._sleepers: dict[str, Rota] = {}
+        self._sleepers: dict[str, Turns] = {}
         """Slot to the hosts that wait for it."""
         self._leaves: dict[str, dict[str, None]] = {}
         """Slot to the hosts that are leaves of it: requests that rules count apart."""
@@ -181,16 +181,16 @@ class HostQueue:
             host = self._ready.next()
             if host is None:
                 return None
-            slot, hold = self._routing.reserve(host)
-            if hold is None:
+            slot, blocked = self._routing.reserve(host)
+            if blocked is None:
                 request = self._take(host, slot)
                 if request is not None:
                     return request
-            elif hold.reason.is_of_crawl:
-                self._routing.await_crawl(hold)
+            elif blocked.reason.is_of_crawl:
+                self._routing.await_crawl(blocked)
                 return self._pop_unpaced()
             else:
-                self._sleep(host, hold)
+                self._sleep(host, blocked)
         self._routing.ask_again()
         return None
 
@@ -280,22 +280,22 @@ class HostQueue:
             host = self._ready.next()
             if host is None:
                 return False
-            hold = self._routing.hold_of(host)
-            if hold is None:
+            blocked = self._routing.blocked_of(host)
+            if blocked is None:
                 return True
-            if hold.reason.is_of_crawl:
-                self._routing.await_crawl(hold)
+            if blocked.reason.is_of_crawl:
+                self._routing.await_crawl(blocked)
                 return self._unpaced() is not None
-            self._sleep(host, hold)
+            self._sleep(host, blocked)
         return True
 
     def count_asleep_beyond(self, instant: float) -> int:
         """Requests of hosts that will sleep beyond that instant, or until a rule is changed, as far
         as is known."""
-        hold, is_stopped = self._routing.hold, self._routing.is_stopped
+        blocked, is_stopped = self._routing.blocked, self._routing.is_stopped
 
         def sleeps_long(slots: Iterable[str]) -> bool:
-            return all((why := hold(each)) and instant < why.until < math.inf for each in slots)
+            return all((why := blocked(each)) and instant < why.until < math.inf for each in slots)
 
         return sum(
             len(self._hosts[host])
@@ -355,7 +355,7 @@ class HostQueue:
     def _unpaced(self) -> str | None:
         """A host that is ready and needs no leave."""
         hosts = (each for each in islice(self._routing.unpaced, MOST_LOOKS) if each in self._ready)
-        return next((each for each in hosts if self._routing.hold(each) is None), None)
+        return next((each for each in hosts if self._routing.blocked(each) is None), None)
 
     def _take(self, host: str, slot: str) -> Request | None:
         """The host's request whose turn it is; None where there was none after all."""
@@ -378,7 +378,7 @@ class HostQueue:
         return request
 
     def _wake_next(self, key: str) -> None:
-        if key in self._sleepers and self._routing.hold(key) is None:
+        if key in self._sleepers and self._routing.blocked(key) is None:
             self.wake(key)
 
     def _pop_own(self, requests: HostRequests, wanted: Wanted) -> Request | None:
@@ -386,7 +386,7 @@ class HostQueue:
         routing = self._routing
         for _ in range(MOST_LOOKS):
             back_count = requests.back_count
-            request = requests.pop(wanted, routing.is_suspect)
+            request = requests.pop(wanted, routing.is_suspected)
             if request is None or routing.class_key(request, requests) == requests.host:
                 return request
             was_back = requests.back_count < back_count
@@ -406,14 +406,14 @@ class HostQueue:
         rank = requests.top or 0
         return rank + self._routing.handicap(requests.host) if self._routing.discount else rank
 
-    def _sleep(self, host: str, hold: Hold) -> None:
+    def _sleep(self, host: str, blocked: Blocked) -> None:
         self._ready.remove(host)
-        slots = self._asleep[host] = self._routing.waits_for(host, hold)
+        slots = self._asleep[host] = self._routing.waits_for(host, blocked)
         for slot in slots:
-            self._sleepers.setdefault(slot, Rota())
+            self._sleepers.setdefault(slot, Turns())
         self._file(self._hosts[host])
-        self._routing.on_asleep(slots, hold)
-        if hold.meter:  # the slot may be free for others that wait for it
+        self._routing.on_asleep(slots, blocked)
+        if blocked.meter:  # the slot may be free for others that wait for it
             for slot in self._routing.slots_of(host):
                 self._wake_next(slot)
 

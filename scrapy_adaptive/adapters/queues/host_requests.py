@@ -124,31 +124,31 @@ class HostRequests:
     def pop(
         self,
         wanted: Wanted = Wanted.ANY,
-        is_suspect: Callable[[Request], bool] = lambda request: False,
+        is_suspected: Callable[[Request], bool] = lambda request: False,
     ) -> Request | None:
         """The topmost request, or the one that serves better just now; None when it is empty.
 
         Args:
             wanted: a probe is no page that was refused, where there is another; a recheck is.
-            is_suspect: whether the request's page was refused.
+            is_suspected: whether the request's page was refused.
         """
         if not self._back and self._queued_top is not None:
             request = self._pop_queued()
         else:
-            request = self._choose(wanted, is_suspect)
+            request = self._choose(wanted, is_suspected)
         for _ in range(len(self) if request is None else 0):
-            request = self._choose(wanted, is_suspect)
+            request = self._choose(wanted, is_suspected)
             if request is not None:
                 break
         return request
 
-    def _choose(self, wanted: Wanted, is_suspect: Callable[[Request], bool]) -> Request | None:
+    def _choose(self, wanted: Wanted, is_suspected: Callable[[Request], bool]) -> Request | None:
         """None where what came out had been saved as one that came back: it goes behind."""
         request = None
         if wanted is Wanted.SUSPECTED:
-            request = self._pick(is_suspect)
+            request = self._pick(is_suspected)
         elif wanted is Wanted.UNSUSPECTED and not self._queued:
-            request = self._pick(lambda request: not is_suspect(request))
+            request = self._pick(lambda request: not is_suspected(request))
         if request is not None:
             return request
         top = self._queued_top

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from scrapy_adaptive.adapters.scrapy_internals import Copy
 from scrapy_adaptive.core.limits.leaf import FIELD
-from scrapy_adaptive.core.types import Hold, Reason, Wanted
+from scrapy_adaptive.core.types import Blocked, Reason, Wanted
 
 from .lazy_start import LazyStart
 from .waiting_room import METER, Reservation
@@ -91,7 +91,7 @@ class Routing:
         places: int,
     ) -> None:
         self.saved_marks = traffic.saved_marks
-        self.is_suspect = traffic.is_suspect
+        self.is_suspected = traffic.is_suspected
         self.discount = discount
         self._traffic = traffic
         self._governor = traffic.governor
@@ -183,9 +183,9 @@ class Routing:
         """The slot that the queue's key names."""
         return self._governor.slot_key(queue_key.removesuffix(STALE))
 
-    def waits_for(self, queue_key: str, hold: Hold) -> Sequence[str]:
+    def waits_for(self, queue_key: str, blocked: Blocked) -> Sequence[str]:
         """What a queue waits for that is held by this: a meter, or any of its slots."""
-        return (METER + hold.meter,) if hold.meter else self.slots_of(queue_key)
+        return (METER + blocked.meter,) if blocked.meter else self.slots_of(queue_key)
 
     def counted(self, queue_key: str) -> Sequence[str]:
         """The meters in which the queue's requests are counted, as the timers name them."""
@@ -198,66 +198,66 @@ class Routing:
         """How much less the next request of this queue counts than its priority says."""
         return self.discount * self._taken[queue_key]
 
-    def hold(self, slot: str) -> Hold | None:
+    def blocked(self, slot: str) -> Blocked | None:
         """Why no request of this slot, or meter, may leave its queue, the whole crawl aside."""
         if slot.startswith(METER):
-            return self._meter_hold(slot)
+            return self._blocked_by_meter(slot)
         if slot not in self.unpaced:
-            return self._governor.queue_hold(slot, self._clock(), self.lead)
+            return self._governor.blocked_in_queue(slot, self._clock(), self.lead)
         if not slot.endswith(OPTED_OUT):
             return None
         most = self._governor.limits_of(slot.removesuffix(OPTED_OUT)).concurrency
-        return Hold(math.inf, Reason.CONCURRENCY) if self._opted_out[slot] >= most else None
+        return Blocked(math.inf, Reason.CONCURRENCY) if self._opted_out[slot] >= most else None
 
-    def _meter_hold(self, key: str) -> Hold | None:
+    def _blocked_by_meter(self, key: str) -> Blocked | None:
         known, now = self._governor.known, self._clock()
         meter = key.removeprefix(METER)
         at = now if known is None else known.meter_at(meter, now, self.lead)
-        return Hold(at, Reason.RULE, meter) if at > now else None
+        return Blocked(at, Reason.RULE, meter) if at > now else None
 
-    def reserve(self, queue_key: str) -> tuple[str, Hold | None]:
+    def reserve(self, queue_key: str) -> tuple[str, Blocked | None]:
         """Promise a place to the queue's next request: in which slot, or why in none."""
         if queue_key in self.unpaced:
-            hold = self.hold(queue_key)
-            if hold is None:
+            blocked = self.blocked(queue_key)
+            if blocked is None:
                 self._opted_out[queue_key] += 1
-            return queue_key, hold
-        found: tuple[str, Hold | None] | None = None
+            return queue_key, blocked
+        found: tuple[str, Blocked | None] | None = None
         for slot in self.slots_of(queue_key):
             leaf = self._leaf_of(queue_key, slot)
-            hold = self._governor.reserve(leaf, self._clock(), self.lead)
-            if hold is None:
+            blocked = self._governor.reserve(leaf, self._clock(), self.lead)
+            if blocked is None:
                 if queue_key in self._routes:
                     self._routes[queue_key].move_to_end(slot)
                 return slot, None
-            if found is None or found[1] is None or hold.until < found[1].until:
-                found = slot, hold
+            if found is None or found[1] is None or blocked.until < found[1].until:
+                found = slot, blocked
         assert found is not None
         if queue_key.endswith(STALE) and found[1] is not None and found[1].reason in SILENT:
             self._opted_out[queue_key] += 1
             return queue_key, None
         return found
 
-    def hold_of(self, queue_key: str) -> Hold | None:
+    def blocked_of(self, queue_key: str) -> Blocked | None:
         """Why the queue's next request may not leave, by the slot that may be first to let it.
 
         Nothing is promised.
         """
         if queue_key in self.unpaced:
-            return self.hold(queue_key)
+            return self.blocked(queue_key)
         governor, now = self._governor, self._clock()
-        found = governor.crawl_hold(now)
+        found = governor.blocked_by_crawl(now)
         if found is not None:
             return found
         for slot in self.slots_of(queue_key):
-            hold = governor.queue_hold(slot, now, self.lead)
+            blocked = governor.blocked_in_queue(slot, now, self.lead)
             if governor.known is not None:
                 leaf = governor.known.leaf(self._leaf_of(queue_key, slot))
-                hold = governor.known.hold_queued(leaf, now, self.lead) or hold
-            if hold is None:
+                blocked = governor.known.blocked_queued(leaf, now, self.lead) or blocked
+            if blocked is None:
                 return None
-            if found is None or hold.until < found.until:
-                found = hold
+            if found is None or blocked.until < found.until:
+                found = blocked
         is_copy = queue_key.endswith(STALE) and found is not None and found.reason in SILENT
         return None if is_copy else found
 
@@ -285,10 +285,10 @@ class Routing:
         if self.discount:
             self._taken[queue_key] += 1
 
-    def on_asleep(self, slots: Sequence[str], hold: Hold) -> None:
+    def on_asleep(self, slots: Sequence[str], blocked: Blocked) -> None:
         """Requests wait until one of these slots, or a meter, may; the earliest is held by this."""
         for slot in slots:
-            self._traffic.rearm(slot, room_at=hold.until if len(slots) == 1 else None)
+            self._traffic.rearm(slot, room_at=blocked.until if len(slots) == 1 else None)
 
     def before_pop(self) -> bool:
         """The engine has a place: whether somebody at the gate takes it."""
@@ -314,9 +314,9 @@ class Routing:
         """Requests may be ready, but looking for one has taken long enough."""
         self._engine.nudge()
 
-    def await_crawl(self, hold: Hold) -> None:
+    def await_crawl(self, blocked: Blocked) -> None:
         """Requests are ready, but the whole crawl is held."""
-        self._traffic.await_crawl(hold)
+        self._traffic.await_crawl(blocked)
 
     # What the traffic tells and asks
 
@@ -423,31 +423,31 @@ class Routing:
         """The instant at which requests that sleep may leave; infinity where none do."""
         if not self._is_awaited(key):
             return math.inf
-        hold = self.hold(key)
-        return now if hold is None else hold.until
+        blocked = self.blocked(key)
+        return now if blocked is None else blocked.until
 
     def on_due(self, key: str) -> bool:
         """The instant of this slot has come; returns whether requests may leave by it."""
-        return self._is_awaited(key) and self._wake(key, self.hold(key))
+        return self._is_awaited(key) and self._wake(key, self.blocked(key))
 
     def on_freed(self, key: str) -> float:
         """A place of this slot is free: the engine takes as long as a timer to use it."""
         if not self._is_awaited(key):
             return math.inf
-        hold = self.hold(key)
-        if self._wake(key, hold):
+        blocked = self.blocked(key)
+        if self._wake(key, blocked):
             self._engine.nudge()
             return self.ripe_at(key, self._clock())
-        return math.inf if hold is None else hold.until
+        return math.inf if blocked is None else blocked.until
 
     def _is_awaited(self, slot: str) -> bool:
         return any(queue.awaits(slot) for queue in self._queues)
 
-    def _wake(self, slot: str, hold: Hold | None) -> bool:
+    def _wake(self, slot: str, blocked: Blocked | None) -> bool:
         """Wake one queue of those that wait for this slot, if it may send; returns whether."""
-        if hold is None:
+        if blocked is None:
             return sum(queue.wake(slot) for queue in self._queues) > 0
-        is_silent = self._cached is not None and hold.reason in SILENT
+        is_silent = self._cached is not None and blocked.reason in SILENT
         return is_silent and sum(queue.look_at_copies(slot) for queue in self._queues) > 0
 
     def may_leave(self, queue_key: str) -> bool:
@@ -456,7 +456,7 @@ class Routing:
         if known is None or queue_key in self.unpaced:
             return True
         leaf = known.leaf(queue_key.removesuffix(STALE))
-        return known.hold_queued(leaf, self._clock(), self.lead) is None
+        return known.blocked_queued(leaf, self._clock(), self.lead) is None
 
     def is_stopped(self, queue_key: str) -> bool:
         """Whether a rule holds this queue's requests, and nobody knows for how long."""
@@ -466,7 +466,7 @@ class Routing:
     def has_suspect(self, key: str) -> bool:
         """Whether a page that was refused waits here, and may leave."""
         backs = (queue.back(key) for queue in self._queues)
-        return any(self._traffic.is_suspect(page) for back in backs for page in back)
+        return any(self._traffic.is_suspected(page) for back in backs for page in back)
 
     def waiting(self, key: str) -> int:
         """Requests that wait for this slot."""

@@ -1,4 +1,4 @@
-"""How long to be silent after a refusal.
+"""How long to wait after a refusal.
 
 Laws
 ----
@@ -6,15 +6,15 @@ Laws
 * Without a word from the site: at least 1.2 gaps of the rate in use, at least 0.25 s, and until
   what was served beyond the pace is repaid.
 * When that was too short: once more, up to 5.5 s or for a debt, as chance may have refused. Then
-  the silence that worked before. Then until the silence in all is just over the units in which
+  the pause that worked before. Then until the pause in all is just over the units in which
   people write limits; each is longer than the last, and in the end twice as long as all before it.
 * What the site asked for, and was too short twice, grows the same way. From then on what is owed is
   slept off all the same.
 * Where refusals come by chance, as many test requests may be refused as chance explains, after the
-  same silence each.
-* Where a host fails instead of refusing, the silence begins at 0.25 s and doubles, up to a second.
+  same pause each.
+* Where a host fails instead of refusing, the pause begins at 0.25 s and doubles, up to a second.
   So it does where a site asks for a wait of 0 s: then no window of time must end.
-* Chance only lengthens a silence.
+* Chance only lengthens a pause.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from scrapy_adaptive.core.state.fields import Seconds
 from scrapy_adaptive.core.types import Recovery
 
 BREATH = 0.25
-"""Least seconds of silence after any refusal: a refusal is never answered at once."""
+"""Least seconds of a pause after any refusal: a refusal is never answered at once."""
 
 GAPS = 1.2
-"""Gaps in the first silence: one lets a token come back, the rest is margin. Those of the rate
+"""Gaps in the first wait: one lets a token come back, the rest is margin. Those of the rate
 that is in use once the refusal was felt."""
 
 CREDIT = 2
@@ -37,18 +37,18 @@ CREDIT = 2
 may ask for a wait that is too short."""
 
 RUNGS = (5.5, 16.0, 32.0, 62.0, 124.0, 305.0, 610.0, 1525.0, 3660.0)
-"""Seconds of silence in all, from the first refusal: just over the units in which people write
+"""Seconds of pause in all, from the first refusal: just over the units in which people write
 limits. Each wait is longer than the one before: a ban that each test request restarts lasts until
 one is longer than it is."""
 
 LONGEST = 86_400.0
-"""Most seconds of a silence that nobody asked for."""
+"""Most seconds of a wait that nobody asked for."""
 
 LONGEST_TEST = 1.0
 """Most seconds between two tests of a host that fails, or asks for a wait of 0 s."""
 
 JITTER_RATIO = 0.02
-"""Most by which chance lengthens a silence, as a share of it."""
+"""Most by which chance lengthens a pause, as a share of it."""
 
 
 @dataclass(slots=True)
@@ -56,55 +56,55 @@ class Backoff:
     """The waits of one slot's present pause, and the one that ended an earlier pause."""
 
     worked: Seconds = 0.0
-    """Seconds of the last silence that ended a pause whose first wait had failed."""
+    """Seconds of the last wait that ended a pause whose first wait had failed."""
     last: Seconds = 0.0
-    """Seconds of the present silence."""
-    silent: Seconds = 0.0
-    """Seconds of silence before it, in this pause."""
+    """Seconds of the present wait."""
+    waited: Seconds = 0.0
+    """Seconds waited before it, in this pause."""
     tries: int = 0
-    """Test requests of this pause that were refused after a silence that should have sufficed."""
+    """Test requests of this pause that were refused after a pause that should have sufficed."""
     excused: int = 0
     """Those that chance explains."""
     failed_debts: int = 0
-    """Debts in a row that were too short a silence."""
+    """Debts in a row that were too short a pause."""
     is_owed: bool = False
     """Whether it is a debt that is slept off."""
     is_repeated: bool = False
-    """Whether the first silence was kept once more in this pause."""
-    is_told: bool = False
+    """Whether the first wait was kept once more in this pause."""
+    is_announced: bool = False
     """Whether the site itself said how long, in this pause."""
-    told_count: int = 0
+    announced_count: int = 0
     """Test requests of this pause that were refused after what the site had asked for."""
 
     def first(
-        self, *, rate: float, told: float | None, debt: float = 0.0, failed: bool = False
+        self, *, rate: float, announced: float | None, debt: float = 0.0, failed: bool = False
     ) -> float:
         """Seconds to wait at the start of a pause.
 
         Args:
             rate: the pace from here, 1/s.
-            told: seconds that the site asked for.
+            announced: seconds that the site asked for.
             debt: seconds that repay what was served beyond the pace.
             failed: the host is in trouble, no pace is refused.
         """
-        is_free = (told is None or 0.0 < told < self.worked) and not failed
-        self.tries = self.excused = self.told_count = 0
-        self.silent = 0.0
+        is_free = (announced is None or 0.0 < announced < self.worked) and not failed
+        self.tries = self.excused = self.announced_count = 0
+        self.waited = 0.0
         self.is_repeated = False
-        self.is_told = told is not None
+        self.is_announced = announced is not None
         if not is_free:
-            wait = told or 0.0
+            wait = announced or 0.0
         elif self.failed_debts >= CREDIT and self.worked:
             wait = self.worked
         else:
             wait = max(GAPS / rate, min(GAPS * debt, self.worked or GAPS * debt))
         has_credit = self.worked > 0.0 and self.failed_debts < CREDIT
         self.is_owed = is_free and has_credit and debt * rate > 1.0
-        self.last = max(wait, told or 0.0, BREATH)
+        self.last = max(wait, announced or 0.0, BREATH)
         return self.last
 
     def recall(self, worked: float) -> None:
-        """An earlier crawl had to be silent for so many seconds: the first wait is as long."""
+        """An earlier crawl had to wait for so many seconds: the first wait is as long."""
         self.worked = worked
         self.failed_debts = CREDIT if worked else 0
 
@@ -113,54 +113,54 @@ class Backoff:
         self.last = max(self.last, seconds)
 
     def longer(
-        self, *, rate: float, told: float | None, failed: bool = False, noise: float = 0.0
+        self, *, rate: float, announced: float | None, failed: bool = False, noise: float = 0.0
     ) -> float:
         """Seconds to wait after a test request was refused.
 
         Args:
             rate: the pace from here, 1/s.
-            told: seconds that the site asked for.
+            announced: seconds that the site asked for.
             failed: it met a host in trouble, not a limit that people wrote in human units: the
                 wait doubles, up to `LONGEST_TEST`.
             noise: share of the requests that are refused by chance.
         """
-        self.is_told |= told is not None
-        self.silent += self.last
+        self.is_announced |= announced is not None
+        self.waited += self.last
         if noise ** (1 + self.excused) > UNLIKELY and not failed:
             self.excused += 1
-            self.last = max(self.last, told or 0.0)
+            self.last = max(self.last, announced or 0.0)
             return self.last
-        is_free = not (self.tries or self.is_repeated or self.is_told or failed)
+        is_free = not (self.tries or self.is_repeated or self.is_announced or failed)
         if is_free and (self.is_owed or self.last <= RUNGS[0]):
             self.is_repeated = True
             return self.last
         self.tries += 1
         self.failed_debts += self.tries == 1 and self.is_owed
-        if told == 0.0 or (failed and told is None):
+        if announced == 0.0 or (failed and announced is None):
             self.last = max(self.last, min(2.0 * self.last, LONGEST_TEST))
-        elif told is None:
+        elif announced is None:
             self.last = self._next(rate)
         else:
-            self.told_count += 1
-            asked = max(told, BREATH, self.worked if self.worked > self.last else 0.0)
-            self.last = asked if self.told_count < CREDIT else max(asked, self._next(rate))
+            self.announced_count += 1
+            asked = max(announced, BREATH, self.worked if self.worked > self.last else 0.0)
+            self.last = asked if self.announced_count < CREDIT else max(asked, self._next(rate))
         return self.last
 
     @property
     def seconds(self) -> float:
-        """Seconds of silence in this pause, the present wait among them."""
-        return self.silent + self.last
+        """Seconds of this pause, the present wait among them."""
+        return self.waited + self.last
 
     def _next(self, rate: float) -> float:
-        """The next silence that is longer than the last."""
-        left = (rung - self.silent for rung in RUNGS)
+        """The next wait that is longer than the last."""
+        left = (rung - self.waited for rung in RUNGS)
         rungs = (max(GAPS / rate, BREATH), self.worked, *left)
         longer = (rung for rung in rungs if rung > self.last)
-        return next(longer, max(self.last, min(2.0 * self.silent, LONGEST)))
+        return next(longer, max(self.last, min(2.0 * self.waited, LONGEST)))
 
     def on_recovered(self) -> Recovery:
-        """The test request was accepted; the silence is remembered where the first had failed."""
-        recovery = Recovery(self.tries, max(self.last, BREATH), self.is_told)
+        """The test request was accepted; the pause is remembered where the first had failed."""
+        recovery = Recovery(self.tries, max(self.last, BREATH), self.is_announced)
         if self.tries:
             self.worked = self.last
         elif self.is_owed:
@@ -170,4 +170,4 @@ class Backoff:
 
 
 NO_BACKOFF = Backoff()
-"""What a slot has that was never refused; it is shared, and nothing is told to it."""
+"""What a slot has that was never refused; it is shared, and nothing changes it."""

@@ -2,7 +2,7 @@
 
 Laws
 ----
-* A pause begins with pain and ends with an accepted probe; more pain only lengthens it.
+* A pause begins with congestion and ends with an accepted probe; more congestion only lengthens it.
 * It is parked while an instant that the site itself gave is further off than the user allows.
 """
 
@@ -16,13 +16,13 @@ NEVER = float("inf")
 
 
 class Pause:
-    """Whether a slot is paused, and until when it is silent. Instants in monotonic seconds."""
+    """Whether a slot is paused, and until when it pauses. Instants in monotonic seconds."""
 
     __slots__ = (
+        "_announced_until",
         "_before",
         "_began_at",
         "_parked_until",
-        "_told_until",
         "last_refused_at",
         "phase",
         "until",
@@ -32,33 +32,36 @@ class Pause:
     until: Due
     last_refused_at: Instant
     _parked_until: Due
-    _told_until: Due
+    _announced_until: Due
 
     def __init__(self) -> None:
         self.phase = Phase.CLOSED
         self.until = 0.0
-        """The end of the silence."""
+        """The end of the pause."""
         self.last_refused_at = LONG_AGO
-        """The instant of the latest pain."""
+        """The instant of the latest congestion."""
         self._parked_until = LONG_AGO
-        self._told_until = LONG_AGO
-        """The instant up to which the site itself asked for silence."""
+        self._announced_until = LONG_AGO
+        """The instant up to which the site itself asked for pause."""
         self._began_at = 0.0
         self._before = 0.0
 
     def begin(
-        self, now: float, wait: float, *, told: float | None = None, most: float = NEVER
+        self, now: float, wait: float, *, announced: float | None = None, most: float = NEVER
     ) -> None:
-        """Be silent for at least `wait` seconds, of which the site itself asked for `told`; parked,
-        if these are more than `most`."""
+        """Pause for at least `wait` seconds; parked, if the site asked for more than `most`.
+
+        Args:
+            announced: seconds of it that the site itself asked for.
+        """
         if self.phase is Phase.CLOSED:
             self._began_at = now
             self.until = now
         self.last_refused_at = now
         self.until = max(self.until, now + wait)
-        if told is not None:
-            self._told_until = max(self._told_until, now + told)
-        if told is not None and told > most:
+        if announced is not None:
+            self._announced_until = max(self._announced_until, now + announced)
+        if announced is not None and announced > most:
             self._parked_until = self.until
         self.signal(Signal.REFUSAL)
 
@@ -74,8 +77,8 @@ class Pause:
         self._parked_until = self.until
 
     def shorten(self, until: float) -> None:
-        """Be silent no longer than until then, or as the site itself asked."""
-        self.until = max(self._told_until, min(self.until, until))
+        """Pause no longer than until then, or as the site itself asked."""
+        self.until = max(self._announced_until, min(self.until, until))
         self._parked_until = min(self._parked_until, self.until)
 
     def signal(self, signal: Signal) -> None:
@@ -94,7 +97,7 @@ class Pause:
     @property
     def is_asked(self) -> bool:
         """Whether the site itself said how long, when it refused last."""
-        return self._told_until > self.last_refused_at
+        return self._announced_until > self.last_refused_at
 
     def count_on(self, seconds: float) -> None:
         """So many seconds were paused before."""
@@ -106,4 +109,4 @@ class Pause:
 
 
 NO_PAUSE = Pause()
-"""What a slot has that was never paused; it is shared, and nothing is told to it."""
+"""What a slot has that was never paused; it is shared, and nothing changes it."""

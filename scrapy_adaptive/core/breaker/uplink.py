@@ -1,4 +1,4 @@
-"""Whether the crawler's own line works, told from the hosts that do not answer.
+"""Whether the crawler's own line works, by the hosts that do not answer.
 
 Laws
 ----
@@ -141,7 +141,7 @@ class Uplink:
             del self._answered_at[oldest]
         self.down_at = math.inf
 
-    def on_silence(self, key: str, now: float, sent_at: float = -math.inf) -> bool:
+    def on_unanswered(self, key: str, now: float, sent_at: float = -math.inf) -> bool:
         """Nothing came back for a request; returns whether the line is found to be down by it."""
         if self.is_down:
             self._failing[key] = None

@@ -2,7 +2,7 @@
 
 Laws
 ----
-* One cut on each pain; each accepted request while the ceiling binds gives a little back.
+* One cut on each congestion; each accepted request while the ceiling binds gives a little back.
 * It knows no other limit than a rate, and remembers nothing of where it was refused.
 """
 
@@ -30,13 +30,13 @@ Between two refusals lie about this many pages: one refusal in 200 is half a per
 class Aimd(Ceiling):
     """Additive increase, multiplicative decrease of the rate.
 
-    On pain the rate falls to `backoff_ratio` of the smaller of the rate in use and the rate
+    On congestion the rate falls to `backoff_ratio` of the smaller of the rate in use and the rate
     at which requests were accepted since the last recovery; each accepted request then adds
     1 / `RECOVERY_COUNT` of what was left, so that a slow site is approached as carefully,
     counted in pages, as a quick one.
 
     Args:
-        backoff_ratio: fraction of the rate **kept** on pain, in (0, 1).
+        backoff_ratio: fraction of the rate **kept** on congestion, in (0, 1).
 
     **Source**: Chiu and Jain, Analysis of the increase and decrease algorithms, 1989.
     **Departs**: the increase is per accepted page, not per second; time in which nothing was
@@ -105,7 +105,7 @@ class Aimd(Ceiling):
         self.on_resumed(now)
 
     def on_resumed(self, now: float) -> None:
-        """Count acceptances anew from here: the silence was no lack of pace."""
+        """Count acceptances anew from here: the pause was no lack of pace."""
         self._history.on_recovered(now)
 
     def on_rollback(self, now: float) -> None:

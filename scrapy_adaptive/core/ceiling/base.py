@@ -51,11 +51,11 @@ class Ceiling(Protocol):
 
     @property
     def recheck(self) -> float:
-        """Least seconds of silence after which a suspected page is asked again."""
+        """Least seconds of a pause after which a suspected page is asked again."""
         return GAPS / self.rate
 
     def debt(self, now: float) -> float:
-        """Seconds of silence that repay what was served beyond the pace."""
+        """Seconds of pause that repay what was served beyond the pace."""
         return 0.0
 
     @property
@@ -94,7 +94,7 @@ class Ceiling(Protocol):
         """A test request was accepted: the epoch's pause is over."""
 
     def on_resumed(self, now: float) -> None:
-        """A silence that cut nothing is over: a recheck's, or a broken page's."""
+        """A pause that cut nothing is over: a recheck's, or a broken page's."""
         return
 
     def on_rollback(self, now: float) -> None:

@@ -4,7 +4,7 @@ Laws
 ----
 * A page is suspected when it alone was refused in its congestion epoch, or was again, with others.
 * A suspected page refused again at its recheck is excused: another page was accepted after the same
-  silence, so the pace is not to blame, nor for its next refusals. A recheck comes no sooner after
+  pause, so the pace is not to blame, nor for its next refusals. A recheck comes no sooner after
   that one than pages took since the pause before: a limit that fell refuses what comes sooner.
 * An excused page is broken once it was refused more often in a row than chance explains, as often
   as the site refuses pages at their first visit, or at a later one pages that it serves in the end.
@@ -40,11 +40,11 @@ refusals of a page before which it is never called so; and second visits in a ro
 after a first that was not, before a site is taken for one that refuses the first."""
 
 MINUTE = 60.0
-"""Seconds of silence before the third of those refused probes, at a host that has served any page:
+"""Seconds of pause before the third of those refused probes, at a host that has served any page:
 people write limits per minute."""
 
 AT_RECHECK = 2
-"""Refusals that one at a recheck counts for, as another page was accepted after the same silence;
+"""Refusals that one at a recheck counts for, as another page was accepted after the same pause;
 not where refusals come by chance."""
 
 SOON = 0.2
@@ -76,7 +76,7 @@ class Blame(Enum):
 
 
 @dataclass(slots=True)
-class Suspects:
+class SuspectedPages:
     """Pages of one slot that were refused, and what is thought of them."""
 
     _accepted_count: int = 0
@@ -183,7 +183,7 @@ class Suspects:
         self.suspect = None
         self._crowded = self.looks_again = False
 
-    def on_pardon(self) -> None:
+    def on_rollback(self) -> None:
         """The page of the present epoch is excused: nothing more is learned of it."""
         self.suspect = None
 
@@ -194,21 +194,21 @@ class Suspects:
         probe: bool,
         recheck: bool,
         now: float = 0.0,
-        silent: float = MINUTE,
+        waited: float = MINUTE,
         noise: float = 0.0,
     ) -> Blame:
         """A refusal has arrived: what is to blame. It is counted where that is not the pace.
 
         Args:
             now: monotonic seconds.
-            silent: seconds of silence before it.
+            waited: seconds of pause before it.
             noise: share of the requests that are refused by chance, where one is known.
         """
         if page is None:
             return Blame.PACE
         before = self._refused.get(page, 0)
         if probe:
-            is_late = silent >= MINUTE or page in self._excused or not self._accepted_count
+            is_late = waited >= MINUTE or page in self._excused or not self._accepted_count
             self._on_probe_refused(is_fresh=not before, is_late=is_late)
         is_own = recheck and page == self.suspect and not self.refuses_first
         times = before + (AT_RECHECK if is_own and not noise else 1)
@@ -249,7 +249,7 @@ class Suspects:
         return self._failed[page] < self._accepted_count
 
     def on_refused(self, page: Page | None) -> None:
-        """Remember a refusal that counted as pain in the present epoch."""
+        """Remember a refusal that counted as congestion in the present epoch."""
         if page is None:
             return
         self._count(page, 1 + self._refused.get(page, 0))
@@ -275,5 +275,5 @@ def _with(pages: dict[Page, V], page: Page, value: V) -> dict[Page, V]:
     return pages
 
 
-NO_SUSPECTS = Suspects()
-"""What a slot has of which nothing was refused or failed; it is shared, and told nothing."""
+NONE_SUSPECTED = SuspectedPages()
+"""What a slot has of which nothing was refused or failed; it is shared, and nothing changes it."""

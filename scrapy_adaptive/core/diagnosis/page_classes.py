@@ -1,4 +1,4 @@
-"""Which class of pages a refusal is about: limits on one endpoint, told from limits on the host.
+"""Which class of pages a refusal is about: limits on one endpoint, beside limits on the host.
 
 Laws
 ----
@@ -8,7 +8,8 @@ Laws
 * Where many classes have limits, each is refused as often as it is served, too. But a limit of a
   class refuses a page that follows others of its class, and a blind one as often as served pages
   do: each epoch weighs that as well.
-* Below `DOUBT` the host is given the benefit of the doubt: its lid is lifted, its cut taken back.
+* Below `DOUBT` the host is given the benefit of the doubt: its upper bound is lifted, its cut taken
+  back.
 * Nothing is counted before the first refusal, and nothing of a host that has one class.
 * Memory is bounded: by what was served lately, and by `MOST` classes of a host.
 
@@ -25,7 +26,7 @@ from scrapy_adaptive.core.evidence import LEAST_SHARE, MEMORY
 from scrapy_adaptive.core.state.fields import Amount, Count, Latest, Share
 
 DOUBT = 0.1
-"""Chance from which the host's lid is lifted: at a faster rate the next epochs tell soon."""
+"""Chance from which the host's upper bound is lifted: at a faster rate the next epochs say soon."""
 
 OWN = 0.8
 """Share of the epochs that a class with a limit of its own begins. The others are a limit of the

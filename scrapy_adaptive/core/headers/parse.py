@@ -3,7 +3,7 @@
 Laws of this module:
 
 1. Nothing raises. A header that cannot be read is ignored and named in `Hints.ignored`.
-2. A told wait comes out whole. Of several readings the longest is kept; none is capped.
+2. An announced wait comes out whole. Of several readings the longest is kept; none is capped.
 3. Work is bounded: a value longer than `MAX_BYTES` is not looked at.
 4. No clock is read: `unix_now` is an argument, and every answer is seconds from now.
 
@@ -48,7 +48,7 @@ MAX_SKEW = 86_400.0  # s between the site's clock and ours; beyond a day one of 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """One limit told by the site; None where it says nothing.
+    """One limit that the site announces; None where it says nothing.
 
     `remaining` and `limit` count `unit`: "requests", "concurrent-requests", "content-bytes" or a
     word of the site's own. Only "requests" make a pace. `reset` and `window` are seconds.
@@ -73,13 +73,13 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """All that the headers of one response tell about pace and silence.
+    """All that the headers of one response tell about pace and pause.
 
     Retry-After takes precedence over `reset` (draft 10, Client Behavior); both are shown whole.
     """
 
     retry_after: float | None = None
-    """Seconds of silence, from now."""
+    """Seconds of pause, from now."""
     quotas: tuple[Quota, ...] = ()
     """What RateLimit headers tell."""
     ignored: tuple[str, ...] = ()
@@ -100,8 +100,8 @@ class Hints:
         return max(resets, default=None)
 
     @property
-    def told(self) -> float | None:
-        """The silence that the site asks for, s; None where it asks for none."""
+    def announced(self) -> float | None:
+        """The pause that the site asks for, s; None where it asks for none."""
         return self.reset if self.retry_after is None else self.retry_after
 
 
@@ -172,8 +172,8 @@ def _earlier_clock(headers: HeaderValues, unix_now: float) -> float:
 
     A Date more than `MAX_SKEW` from ours is a broken or a long cached one, and is left aside.
     """
-    told = _Reader(headers).lines("date", read_instant)
-    near = [t for t in told if t is not None and abs(t - unix_now) <= MAX_SKEW]
+    dates = _Reader(headers).lines("date", read_instant)
+    near = [t for t in dates if t is not None and abs(t - unix_now) <= MAX_SKEW]
     return min([unix_now, *near])
 
 
@@ -186,17 +186,17 @@ def _quotas(reader: _Reader, now: float) -> tuple[Quota, ...]:
     seconds_or_ms = partial(read_reset, now=now, max_seconds=MAX_SECONDS)
     policies = _Policies()
     policies.add(reader.structured("ratelimit-policy", _read_policies))
-    told = reader.structured("ratelimit", _read_service_limits)
-    told += _read_triplets(reader, "ratelimit", seconds, policies)
-    told += _read_triplets(reader, "x-ratelimit", seconds_or_ms, policies)
-    told += _read_triplets(reader, "x-rate-limit", seconds_or_ms, policies)
+    found = reader.structured("ratelimit", _read_service_limits)
+    found += _read_triplets(reader, "ratelimit", seconds, policies)
+    found += _read_triplets(reader, "x-ratelimit", seconds_or_ms, policies)
+    found += _read_triplets(reader, "x-rate-limit", seconds_or_ms, policies)
 
     joined = [
         replace(policies.get(key, quota), remaining=quota.remaining, reset=quota.reset)
-        for key, quota in told
+        for key, quota in found
     ]
-    told_keys = {key for key, _ in told}
-    return (*joined, *(quota for key, quota in policies.items() if key not in told_keys))
+    found_keys = {key for key, _ in found}
+    return (*joined, *(quota for key, quota in policies.items() if key not in found_keys))
 
 
 class _Policies(dict[str, Quota]):
@@ -230,9 +230,9 @@ def _read_service_limits(value: bytes) -> list[_Keyed]:
     try:
         members = read_members(value)
     except ValueError:
-        told = read_dictionary(value)
-        limit, reset = as_count(told.get("limit")), as_seconds(as_count(told.get("reset")))
-        remaining = as_count(told["remaining"]) if "remaining" in told else None
+        found = read_dictionary(value)
+        limit, reset = as_count(found.get("limit")), as_seconds(as_count(found.get("reset")))
+        remaining = as_count(found["remaining"]) if "remaining" in found else None
         return [(str(limit), Quota(remaining, reset, limit))]
     return [
         (as_name(name), Quota(as_count(params.get("r")), as_seconds(params.get("t"))))
@@ -247,7 +247,7 @@ def _read_triplets(
 
     -Limit is a policy list whose first member is in force: draft 03 writes `100, 100;w=60`.
     """
-    told = []
+    found = []
     for limits, remaining, wait in zip_longest(
         reader.lines(f"{family}-limit", _read_policies),
         reader.lines(f"{family}-remaining", read_remaining),
@@ -255,5 +255,5 @@ def _read_triplets(
     ):
         policies.add(limits or ())
         if limits or remaining is not None or wait is not None:
-            told.append((limits[0][0] if limits else "", Quota(remaining, wait)))
-    return told
+            found.append((limits[0][0] if limits else "", Quota(remaining, wait)))
+    return found

@@ -41,7 +41,7 @@ def read_number(value: bytes) -> float:
 
 
 def read_instant(value: bytes) -> float:
-    """Read an HTTP date in its three formats, or an ISO date; UTC where no zone is told."""
+    """Read an HTTP date in its three formats, or an ISO date; UTC where no zone is given."""
     text = value.decode("ascii")  # so that \d is 0 to 9
     if _HTTP_DATE.fullmatch(text):
         date = parsedate_to_datetime(text)
@@ -55,7 +55,7 @@ def read_instant(value: bytes) -> float:
 
 
 def read_retry_after(value: bytes, *, now: float) -> float:
-    """Read how long to be silent: seconds, or until a date; a date gone by is no wait.
+    """Read how long to wait: seconds, or until a date; a date gone by is no wait.
 
     **Departs** from RFC 9110 by reading decimals and ISO dates too: what is plainly meant counts.
     So does a list, into which a proxy joins headers of one name (RFC 9110 section 5.3): its longest
@@ -86,7 +86,7 @@ def read_reset(value: bytes, *, now: float, max_seconds: float) -> float:
     - Up to `max_seconds`: seconds. RateLimit-Reset is defined so (draft 06), and its
       `max_seconds` is `MAX_WAIT`, though GitLab sends an epoch there.
     - Between: milliseconds. For X-RateLimit-Reset it begins above `MAX_SECONDS`, a day, for
-      quotas per day are common and longer ones rare. A wrong guess costs a silence of a day at
+      quotas per day are common and longer ones rare. A wrong guess costs a pause of a day at
       most, or one refused probe each 86 s.
 
     >>> [read_reset(v, now=1.7e9, max_seconds=86_400.0) for v in (b"3600", b"900000")]
@@ -138,7 +138,7 @@ def as_count(item: object) -> int:
 
 
 def as_seconds(item: object) -> float | None:
-    """Take whole seconds, or None where the site is silent."""
+    """Take whole seconds, or None where the site says nothing."""
     return None if item is None else _plausible(float(as_count(item)))
 
 

@@ -3,7 +3,7 @@
 Laws
 ----
 * Host before URI before identity: an exact one before a pattern, a longer pattern before a shorter
-  one, any pattern before none. Of two that say the same the lower id counts, and the user is told.
+  one, any pattern before none. Of two that say the same the lower id counts, and a line says so.
 * Of one name those of the table come before those of the settings.
 * A book never changes: a new one takes its place at one instant.
 * To match costs the same for ten rules and ten thousand.
@@ -72,7 +72,7 @@ class Book:
         self._matches: dict[tuple[str, str, tuple[tuple[str, str], ...]], tuple[Rule, ...]] = {}
         self.sources: set[str] = set()
         """Identities that some rule names: of others nothing needs to be known."""
-        self._told_apart: set[str] = set()
+        self._apart: set[str] = set()
         """Sources of which some rule wants another value than any: a million users of whom none has
         a rule of his own match the same."""
         seen: dict[tuple[object, ...], Rule] = {}
@@ -85,7 +85,7 @@ class Book:
             if rule.identity is not None:
                 self.sources.add(rule.identity.source)
                 if rule.identity.pattern != ANY:
-                    self._told_apart.add(rule.identity.source)
+                    self._apart.add(rule.identity.source)
             by_uri = self._hosts.setdefault(rule.host, {})
             by_uri.setdefault(rule.uri, _Leaf()).add(rule)
 
@@ -108,9 +108,9 @@ class Book:
             kind: its class: the path, normalised.
             identities: whom it is sent as, by source; those in `sources`, at least.
         """
-        told_apart = self._told_apart
+        apart = self._apart
         values = [
-            (source, value if source in told_apart else value and ANY)
+            (source, value if source in apart else value and ANY)
             for source, value in identities.items()
         ]
         key = (host, kind, tuple(values))

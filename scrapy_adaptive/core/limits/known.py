@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from scrapy_adaptive.core.types import Counted, Hold, Permit, Reason
+from scrapy_adaptive.core.types import Blocked, Counted, Permit, Reason
 
 from .book import Book
 from .leaf import FIELD, Leaf, meter_key
@@ -81,7 +81,7 @@ class KnownLimits:
         self._rates: dict[str, dict[str, float]] = {}
         """Slot to meters to the rate of each."""
         self._leaves: dict[str, Leaf] = {}
-        self._held: dict[str, Hold] = {}
+        self._held: dict[str, Blocked] = {}
         """Slot to what last held requests of it."""
         self._promised: dict[str, list[float]] = {}
         """Meter to the number of promises, and the instant of the latest."""
@@ -154,9 +154,9 @@ class KnownLimits:
 
     # Questions
 
-    def hold(self, leaf: Leaf, now: float) -> Hold | None:
+    def blocked(self, leaf: Leaf, now: float) -> Blocked | None:
         """Why no request of this leaf may be sent at `now`, and until when."""
-        found: Hold | None = None
+        found: Blocked | None = None
         for key, rule in leaf.meters:
             if not rule.dry_run:
                 at = self._meter(key, rule).ready_at(self._local(rule), self._burst, now)
@@ -164,17 +164,17 @@ class KnownLimits:
                 if self.tokens is not None and rule.is_quota:
                     at = max(at, self.tokens.ready_at(key, rule, now))
                 if at > now and (found is None or at > found.until):
-                    found = Hold(at, Reason.RULE, key)
+                    found = Blocked(at, Reason.RULE, key)
         return found
 
-    def hold_queued(self, leaf: Leaf, now: float, lead: float = 0.0) -> Hold | None:
+    def blocked_queued(self, leaf: Leaf, now: float, lead: float = 0.0) -> Blocked | None:
         """Why no request of this leaf may leave its queue at `now`, and until when."""
-        found: Hold | None = None
+        found: Blocked | None = None
         for key, rule in leaf.meters:
             if not rule.dry_run:
                 at = self.queue_at(key, rule, now, lead)
                 if at > now and (found is None or at > found.until):
-                    found = Hold(at, Reason.RULE, key)
+                    found = Blocked(at, Reason.RULE, key)
         return found
 
     def queue_at(self, key: str, rule: Rule, now: float, lead: float = 0.0) -> float:
@@ -222,9 +222,9 @@ class KnownLimits:
 
         A rule that is paused parks nothing: it is no end of a crawl.
         """
-        hold = self.hold(leaf, now)
-        is_parked = hold is not None and now + max_pause < hold.until < NEVER
-        return hold.until if hold is not None and is_parked else 0.0
+        blocked = self.blocked(leaf, now)
+        is_parked = blocked is not None and now + max_pause < blocked.until < NEVER
+        return blocked.until if blocked is not None and is_parked else 0.0
 
     def is_stopped(self, leaf: Leaf, now: float, max_pause: float) -> bool:
         """Whether nobody can say when it goes on, or not within so many seconds."""
@@ -235,7 +235,7 @@ class KnownLimits:
     # Sends
 
     def reserve(self, leaf: Leaf, now: float) -> None:
-        """Promise a place in each meter; `hold_queued` must have said that it may go."""
+        """Promise a place in each meter; `blocked_queued` must have said that it may go."""
         for key, _ in leaf.meters:
             promised = self._promised.setdefault(key, [0, now])
             promised[0] += 1
@@ -251,7 +251,7 @@ class KnownLimits:
                     del self._promised[key]
 
     def take(self, leaf: Leaf, now: float) -> tuple[Counted, ...]:
-        """Count one request; `hold` must have said that it may go."""
+        """Count one request; `blocked` must have said that it may go."""
         counted = []
         for key, rule in leaf.meters:
             meter = self.meters.at(key, rule, now)
@@ -296,20 +296,20 @@ class KnownLimits:
             self.places.pop(slot, None)
             self._leaves = {key: leaf for key, leaf in self._leaves.items() if leaf.slot != slot}
 
-    def on_held(self, slot: str, hold: Hold) -> None:
+    def on_held(self, slot: str, blocked: Blocked) -> None:
         """Requests of this slot wait for a meter."""
-        self._held[slot] = hold
-        rule = self.rule_of(hold.meter)
+        self._held[slot] = blocked
+        rule = self.rule_of(blocked.meter)
         if rule is not None:
             self.uses.of(rule).held += 1
 
-    def held(self, slot: str, now: float) -> Hold | None:
+    def held(self, slot: str, now: float) -> Blocked | None:
         """What holds requests of this slot, as far as was found; None where nothing does now."""
-        hold = self._held.get(slot)
-        if hold is None or hold.until <= now or self.rule_of(hold.meter) is None:
+        blocked = self._held.get(slot)
+        if blocked is None or blocked.until <= now or self.rule_of(blocked.meter) is None:
             return None
-        until = self.meter_at(hold.meter, now)
-        return hold._replace(until=until) if until > now else None
+        until = self.meter_at(blocked.meter, now)
+        return blocked._replace(until=until) if until > now else None
 
     def contradiction(self, permit: Permit, refused_rate: float) -> Rule | None:
         """The rule that says more than the site allows, if one does.

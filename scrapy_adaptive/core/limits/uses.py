@@ -2,8 +2,8 @@
 
 Laws
 ----
-* Rules are told apart by their id within a crawl, and by their lasting id beyond it.
-* What was told of once is not told of again.
+* Rules are distinguished by their id within a crawl, and by their lasting id beyond it.
+* What was reported once is not reported again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Uses:
 
     def __init__(self) -> None:
         self._uses: dict[str, Use] = {}
-        self._told: dict[str, Use] = {}
+        self._reported: dict[str, Use] = {}
 
     def of(self, rule: Rule) -> Use:
         """What came of the requests under this rule."""
@@ -58,10 +58,14 @@ class Uses:
         """Of these rules since this was asked last, by lasting id."""
         found = {}
         for each, use in self._uses.items():
-            told = self._told.get(each, Use())
-            fresh = Use(use.sent - told.sent, use.refused - told.refused, use.held - told.held)
+            before = self._reported.get(each, Use())
+            fresh = Use(
+                use.sent - before.sent,
+                use.refused - before.refused,
+                use.held - before.held,
+            )
             rule = rules.get(each)
             if rule is not None and fresh != Use():
                 found[rule.lasting_id] = fresh
-                self._told[each] = replace(use)
+                self._reported[each] = replace(use)
         return found

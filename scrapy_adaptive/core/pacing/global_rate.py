@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from scrapy_adaptive.core.types import Hold, Reason
+from scrapy_adaptive.core.types import Blocked, Reason
 
 from .token_bucket import TokenBucket
 
@@ -36,11 +36,11 @@ class GlobalRate:
         self._promised = 0
         self._promised_at = -math.inf
 
-    def hold(self, now: float) -> Hold | None:
+    def blocked(self, now: float) -> Blocked | None:
         """Why no request may leave at `now`, and until when; None when one may."""
         return self._until(self._bucket.ready_at(self.delay), now) if self.delay else None
 
-    def hold_queued(self, now: float) -> Hold | None:
+    def blocked_queued(self, now: float) -> Blocked | None:
         """Why none may leave its queue at `now`: places promised count as taken."""
         if not self.delay:
             return None
@@ -59,7 +59,7 @@ class GlobalRate:
         self._promised -= 1
 
     def take(self, now: float, chance: float) -> None:
-        """One request is sent; `hold` must have said that it may go."""
+        """One request is sent; `blocked` must have said that it may go."""
         if self.delay:
             self._bucket.take(now, self.delay, chance)
 
@@ -68,5 +68,5 @@ class GlobalRate:
         self._bucket.drain(now, self.delay)
 
     @staticmethod
-    def _until(at: float, now: float) -> Hold | None:
-        return Hold(at, Reason.GLOBAL_RATE) if now < at else None
+    def _until(at: float, now: float) -> Blocked | None:
+        return Blocked(at, Reason.GLOBAL_RATE) if now < at else None

@@ -184,10 +184,10 @@ class Pace:
         )
 
     def on_quotas(self, now: float, quotas: Sequence[Quota], sent_since: int) -> None:
-        """A response told its quotas; `sent_since` requests had left after its own."""
+        """A response announced its quotas; `sent_since` requests had left after its own."""
         if self.quotas is NO_QUOTAS:
             self.quotas = Quotas()
-        self.quotas.on_told(now, quotas, sent_since)
+        self.quotas.on_announced(now, quotas, sent_since)
 
     def on_accepted(self) -> None:
         """One more was accepted: the bucket grows back."""

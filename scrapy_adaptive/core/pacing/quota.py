@@ -3,7 +3,7 @@
 Laws
 ----
 * A quota allows `remaining` requests until its reset; they are spread over that time.
-* Requests that left after the one that told the quota count against it.
+* Requests that left after the one that announced the quota count against it.
 * A quota only ever slows a slot down: what is more than true does hardly any harm.
 * What cannot be (no reset, one that is past, one beyond a day) is not looked at.
 
@@ -25,7 +25,7 @@ FARTHEST = 86_400.0
 """Seconds beyond which no reset is believed: limits are written for a day at most."""
 
 ROUNDED = 1.0
-"""Seconds by which a reset, told in whole seconds, may be too long. What is left is spread over
+"""Seconds by which a reset, given in whole seconds, may be too long. What is left is spread over
 the rest at most: once nothing is left, the reset is awaited whole."""
 
 
@@ -36,24 +36,24 @@ class Quotas:
     until: Due = 0.0
     """The instant of the reset; 0 where no quota is known."""
     wait: Seconds = 0.0
-    """Seconds until then, when it was told."""
+    """Seconds until then, when it was announced."""
     delay: Seconds = 0.0
     """Seconds between sends that spread what is left until then."""
     _left: int = 0
 
-    def on_told(self, now: float, quotas: Iterable[Quota], sent_since: int) -> None:
-        """A response told its quotas; `sent_since` requests had left after its own.
+    def on_announced(self, now: float, quotas: Iterable[Quota], sent_since: int) -> None:
+        """A response announced its quotas; `sent_since` requests had left after its own.
 
         The slowest of them counts, and of those that are spent the last to be there again. Where
-        none can be, what was told before still holds.
+        none can be, what was announced before still holds.
         """
-        told = [found for quota in quotas if (found := _told(quota)) is not None]
+        usable = [found for quota in quotas if (found := _usable(quota)) is not None]
         slowest = (False, 0.0, 0.0, 0)
-        for remaining, reset in told:
+        for remaining, reset in usable:
             left = max(0, remaining - sent_since)
             delay = max(reset - ROUNDED, 0.5 * reset) / max(1, left)
             slowest = max(slowest, (not left, delay, reset, left))
-        if told:
+        if usable:
             _, self.delay, self.wait, self._left = slowest
             self.until = now + self.wait
 
@@ -77,7 +77,7 @@ class Quotas:
             self.until, self.delay, self._left = 0.0, 0.0, 0
 
 
-def _told(quota: Quota) -> tuple[int, float] | None:
+def _usable(quota: Quota) -> tuple[int, float] | None:
     """Requests that are left, and seconds until the reset; None for what cannot be."""
     if quota.unit != "requests" or quota.remaining is None or not quota.reset:
         return None
@@ -86,4 +86,4 @@ def _told(quota: Quota) -> tuple[int, float] | None:
 
 
 NO_QUOTAS = Quotas()
-"""What a slot has whose site has told none; it is shared, and nothing is told to it."""
+"""What a slot has whose site has announced none; it is shared, and nothing changes it."""

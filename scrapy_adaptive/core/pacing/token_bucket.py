@@ -6,7 +6,7 @@ Laws
 * A send takes one token; one token comes back each `delay` seconds.
 * The delay is an argument of every call: a new rate holds from the next dispatch on.
 * Chance only lengthens a gap, never shortens it.
-* Pain drains the bucket and cuts its capacity to 1; each accepted request grows it back.
+* Congestion drains the bucket and cuts its capacity to 1; each accepted request grows it back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Annotated
 from scrapy_adaptive.core.state.fields import Amount, Instant, Range
 
 CAPACITY_GROWTH = 0.1
-"""Tokens of capacity that one accepted request gives back after pain: ten for one token."""
+"""Tokens of capacity that one accepted request gives back after congestion: ten for one token."""
 
 JITTER_RATIO = 0.02
 """Most by which chance lengthens a gap, as a share of the delay.

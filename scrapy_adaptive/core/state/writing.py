@@ -10,7 +10,7 @@ Laws
 >>> from scrapy_adaptive.core.headers.parse import Quota
 >>> from scrapy_adaptive.core.pacing.quota import Quotas
 >>> quotas = Quotas()
->>> quotas.on_told(100.0, [Quota(remaining=0, reset=60.0)], sent_since=0)
+>>> quotas.on_announced(100.0, [Quota(remaining=0, reset=60.0)], sent_since=0)
 >>> written(quotas, Quotas(), now=110.0)
 {'until': -50.0, 'wait': 60.0, 'delay': 59.0}
 """

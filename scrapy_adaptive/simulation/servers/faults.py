@@ -1,4 +1,4 @@
-"""Refusals and silences that have nothing to do with the rate, around any server.
+"""Refusals and pauses that have nothing to do with the rate, around any server.
 
 Laws
 ----

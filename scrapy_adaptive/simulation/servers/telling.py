@@ -3,7 +3,7 @@
 Laws
 ----
 * Headers tell whole seconds, rounded up: who waits them out is accepted.
-* A lie is told with every answer; the limit behind it stays what it is.
+* A lie comes with every answer; the limit behind it stays what it is.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TellingServer:
         inner: the server.
         limiter: the one in it that knows the limit.
         retry_after: tell Retry-After with each refusal.
-        wait: seconds that are told each time; None for what the limiter knows.
+        wait: seconds that are announced each time; None for what the limiter knows.
         quota: tell RateLimit with each answer, by this; None tells none.
     """
 
@@ -80,7 +80,7 @@ class TellingServer:
         self.inner = inner
         self._limiter = limiter
         self._retry_after = retry_after
-        self._wait_told = wait
+        self._wait_announced = wait
         self._quota = quota
 
     def on_arrival(self, now: float, page: Page) -> Reply:
@@ -95,8 +95,8 @@ class TellingServer:
     def _wait(self, reply: Reply, now: float, page: Page) -> float | None:
         if not self._retry_after or reply.outcome is Outcome.ACCEPTED:
             return None
-        if self._wait_told is not None:
-            return self._wait_told
+        if self._wait_announced is not None:
+            return self._wait_announced
         return _whole_seconds(self._limiter.retry_at(now, page) - now)
 
     def _quotas(self, now: float, page: Page) -> tuple[Quota, ...]:

@@ -92,15 +92,15 @@ class Follower(RuleBasedStateMachine):
 
     def owed(self, pile: Pile) -> list[str]:
         """Those of them that must not be denied; while the whole crawl is held, nobody is."""
-        held = self.room.governor.crawl_hold(self.room.clock.seconds())
+        held = self.room.governor.blocked_by_crawl(self.room.clock.seconds())
         return self.free(pile) if held is None else []
 
     def may_send(self, host: str) -> bool:
         now, governor = self.room.clock.seconds(), self.room.governor
         if is_paced(host):
             lead = self.room.routing.lead
-            holds = [governor.queue_hold(slot, now, lead) for slot in self.slots_of(host)]
-            return None in holds and governor.crawl_hold(now) is None
+            holds = [governor.blocked_in_queue(slot, now, lead) for slot in self.slots_of(host)]
+            return None in holds and governor.blocked_by_crawl(now) is None
         return host == NOBODY or sum(each.host == host for each in self.past.values()) < MOST
 
     def expect(self, host: str, priority: int, kind: int, store: str = "", **meta: Any) -> Entry:
@@ -150,14 +150,14 @@ class Follower(RuleBasedStateMachine):
 
     def check_order(self, pile: Pile, entry: Entry, owed: list[str], wanted: Wanted) -> None:
         """It was its host's turn, and the request's own."""
-        assert entry is pile.next(entry.host, wanted, self.room.traffic.is_suspect)
+        assert entry is pile.next(entry.host, wanted, self.room.traffic.is_suspected)
         alone = [host for host in owed if self.slots_of(host) == [host]]
         if wanted is not Wanted.SUSPECTED and entry.host in alone:
             pile.check_turn(entry.host, alone)
 
     def wanted(self, slot: str) -> Wanted:
         known = [each for each in self.room.governor if each.key == slot]
-        return known[0].wanted if known and known[0].suspects else Wanted.ANY
+        return known[0].wanted if known and known[0].suspected else Wanted.ANY
 
     def picked(self, requests: dict[Request, str], pick: int) -> Request:
         return list(requests)[pick % len(requests)]

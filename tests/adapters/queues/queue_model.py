@@ -73,16 +73,16 @@ class Pile:
         """Priority of the host's topmost request."""
         return self.of(host)[0].request.priority
 
-    def next(self, host: str, wanted: Wanted, is_suspect: Callable[[Request], bool]) -> Entry:
+    def next(self, host: str, wanted: Wanted, is_suspected: Callable[[Request], bool]) -> Entry:
         """Which of the host's requests goes next."""
         queued = self.of(host)
         back = [each for each in queued if each.kind == BACK]
         fitting = queued
         if wanted is Wanted.SUSPECTED:
-            fitting = [each for each in back if is_suspect(each.request)]
+            fitting = [each for each in back if is_suspected(each.request)]
         elif wanted is Wanted.UNSUSPECTED:
             fitting = [each for each in queued if each.kind != BACK]
-            fitting = fitting or [each for each in back if not is_suspect(each.request)]
+            fitting = fitting or [each for each in back if not is_suspected(each.request)]
         return (fitting or queued)[0]
 
     def check_turn(self, host: str, others: Iterable[str]) -> None:

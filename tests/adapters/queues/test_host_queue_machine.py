@@ -141,8 +141,10 @@ class Queues(Follower):
     def wait_for_the_next(self) -> None:
         """Time passes until another host may send."""
         slots = {slot for host in self.hosts for slot in self.slots_of(host)}
-        holds = [self.room.routing.hold(slot) for slot in slots]
-        instants = [hold.until for hold in holds if hold is not None and hold.until < math.inf]
+        holds = [self.room.routing.blocked(slot) for slot in slots]
+        instants = [
+            blocked.until for blocked in holds if blocked is not None and blocked.until < math.inf
+        ]
         if instants:
             self.room.run(max(0.0, min(instants) - self.room.clock.seconds()))
 

@@ -327,7 +327,7 @@ def test_copies_that_stand_for_pages_of_a_silent_host_take_no_place_of_it(
     for each in pages:
         room.routing.on_at_gate(each, "a")
     room.clock.advance(200.0)
-    assert room.governor.queue_hold("a", room.clock.seconds()) is None
+    assert room.governor.blocked_in_queue("a", room.clock.seconds()) is None
 
 
 def test_a_recheck_whose_page_a_rule_holds_keeps_nobody_busy(rooms: Rooms) -> None:

@@ -24,7 +24,7 @@ def answering(*keys: str) -> Uplink:
 
 def cut(uplink: Uplink, now: float = 1.0) -> Uplink:
     """The same, found to be down."""
-    assert [uplink.on_silence(key, now) for key in "abc"] == [False, False, True]
+    assert [uplink.on_unanswered(key, now) for key in "abc"] == [False, False, True]
     return uplink
 
 
@@ -36,21 +36,21 @@ def test_three_hosts_that_stop_answering_together_are_the_line() -> None:
 
 def test_one_host_that_fails_often_is_one_host() -> None:
     uplink = answering(*"abcd")
-    assert not any(uplink.on_silence("a", 1.0) for _ in range(10 * FAILING))
+    assert not any(uplink.on_unanswered("a", 1.0) for _ in range(10 * FAILING))
 
 
 def test_hosts_that_never_answered_are_no_evidence() -> None:
     uplink = answering(*"ab")
-    assert not any(uplink.on_silence(key, 1.0) for key in "vwxyz")
+    assert not any(uplink.on_unanswered(key, 1.0) for key in "vwxyz")
 
 
 def test_a_host_that_failed_while_another_answered_is_no_evidence_until_it_answers() -> None:
     """Five hosts die in the middle of a crawl; when the others are done, that is no cut."""
     uplink = answering(*"abcde", "good")
     for key in "abcde":
-        uplink.on_silence(key, 1.0)
+        uplink.on_unanswered(key, 1.0)
         uplink.on_answer("good", 1.0)
-    assert not any(uplink.on_silence(key, 2.0) for key in "abcde")
+    assert not any(uplink.on_unanswered(key, 2.0) for key in "abcde")
     uplink.on_answer("a", 3.0)
     uplink.on_answer("b", 3.0)
     uplink.on_answer("c", 3.0)
@@ -59,7 +59,7 @@ def test_a_host_that_failed_while_another_answered_is_no_evidence_until_it_answe
 
 def test_an_answer_of_long_ago_is_no_evidence() -> None:
     uplink = answering(*"abc")
-    assert not any(uplink.on_silence(key, LATELY) for key in "abc")
+    assert not any(uplink.on_unanswered(key, LATELY) for key in "abc")
 
 
 def test_one_test_request_leaves_at_a_time_each_wait_twice_as_long_up_to_the_longest() -> None:
@@ -87,7 +87,7 @@ def test_tests_of_other_hosts_follow_shortly_until_the_line_is_proven_down() -> 
         waits.append(until - now)
         now = until
         uplink.on_sent(key, now)
-        uplink.on_silence(key, now, now)
+        uplink.on_unanswered(key, now, now)
     assert waits == pytest.approx([0.1] * (PROOF + 1) + [0.2])
 
 
@@ -96,7 +96,7 @@ def test_the_next_cut_begins_with_a_short_wait_again() -> None:
     for _ in range(5):
         uplink.on_sent("a", 4.0)
     uplink.on_answer("d", 5.0)
-    assert [uplink.on_silence(key, 6.0) for key in "def"] == [False, False, True]
+    assert [uplink.on_unanswered(key, 6.0) for key in "def"] == [False, False, True]
     assert uplink.hold_until(6.0) == 6.0 + FIRST_TEST
 
 
@@ -131,7 +131,7 @@ def test_a_cut_is_proven_by_five_tests_that_fail_and_not_by_what_was_sent_before
     uplink = cut(answering(*"abcdef"))
     proven = []
     for key, sent_at in (("d", 0.9), ("e", 0.9), *((key, 1.2) for key in "abcde")):
-        uplink.on_silence(key, 2.0, sent_at)
+        uplink.on_unanswered(key, 2.0, sent_at)
         proven.append(uplink.cut.is_proven)
     assert proven == [False] * 6 + [True]
     first = uplink.cut
@@ -147,6 +147,6 @@ def test_a_cut_is_proven_by_five_tests_that_fail_and_not_by_what_was_sent_before
 def test_a_crawl_without_a_network_ends(after: float, down: bool) -> None:
     """From then on nothing is evidence before something has answered."""
     uplink = cut(answering(*"abc"))
-    uplink.on_silence("a", 1.0 + after)
+    uplink.on_unanswered("a", 1.0 + after)
     assert uplink.is_down is down
-    assert not any(uplink.on_silence(key, 1.0 + after) for key in "abc")
+    assert not any(uplink.on_unanswered(key, 1.0 + after) for key in "abc")

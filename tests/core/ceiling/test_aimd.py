@@ -13,7 +13,7 @@ from tests.core.virtual import STEADY
 PERMIT = Permit("a", 0.0)
 """Any one: this law does not ask when a request was sent."""
 
-RECOVERY = Recovery(tries=0, waited=2.4, told=False)
+RECOVERY = Recovery(tries=0, waited=2.4, announced=False)
 
 
 def accept(ceiling: Aimd, now: float, *, binding: bool) -> None:
@@ -30,13 +30,13 @@ def served(ceiling: Aimd, count: int, *, accepted: int, gap: float = 1.0) -> flo
     return (count - 1) * gap
 
 
-def test_nothing_is_forbidden_before_pain() -> None:
+def test_nothing_is_forbidden_before_a_refusal() -> None:
     ceiling = Aimd(0.5)
     served(ceiling, 10, accepted=10)
     assert ceiling.rate == math.inf
 
 
-def test_pain_keeps_the_backoff_ratio_of_the_rate_in_use() -> None:
+def test_congestion_keeps_the_backoff_ratio_of_the_rate_in_use() -> None:
     """Ten pages in ten seconds at 1/s: half of 1/s is left, or 0.7 of it."""
     for ratio, left in ((0.5, 0.5), (0.7, 0.7)):
         ceiling = Aimd(ratio)
@@ -45,7 +45,7 @@ def test_pain_keeps_the_backoff_ratio_of_the_rate_in_use() -> None:
         assert ceiling.rate == pytest.approx(left)
 
 
-def test_pain_cuts_from_what_was_accepted_when_that_is_less() -> None:
+def test_congestion_cuts_from_what_was_accepted_when_that_is_less() -> None:
     """Five pages of ten in ten seconds: half of 0.5/s."""
     ceiling = Aimd(0.5)
     last = served(ceiling, 10, accepted=5)
@@ -116,7 +116,7 @@ def test_recovery_starts_the_account_anew() -> None:
     assert ceiling.rate == pytest.approx(0.25)
 
 
-def test_a_pardon_takes_the_last_cut_back_and_only_that() -> None:
+def test_a_rollback_takes_the_last_cut_back_and_only_that() -> None:
     ceiling = Aimd(0.5)
     last = served(ceiling, 10, accepted=10)
     ceiling.on_congestion(last + 1.0, PERMIT, rate=1.0)
@@ -130,7 +130,7 @@ def test_a_pardon_takes_the_last_cut_back_and_only_that() -> None:
     assert ceiling.rate == pytest.approx(0.5025)
 
 
-def test_a_pardon_of_the_first_cut_leaves_nothing_forbidden() -> None:
+def test_a_rollback_of_the_first_cut_leaves_nothing_forbidden() -> None:
     ceiling = Aimd(0.5)
     last = served(ceiling, 10, accepted=10)
     ceiling.on_congestion(last + 1.0, PERMIT, rate=1.0)
@@ -151,7 +151,7 @@ def test_the_rate_never_falls_below_one_request_an_hour() -> None:
     st.floats(0.01, 0.99),
     st.lists(
         st.tuples(
-            st.sampled_from(["sent", "accepted", "pain", "recovered", "pardon"]),
+            st.sampled_from(["sent", "accepted", "congestion", "recovered", "rollback"]),
             st.floats(0.001, 1e4),
             st.floats(1e-3, 1e3),
         ),
@@ -161,7 +161,7 @@ def test_the_rate_never_falls_below_one_request_an_hour() -> None:
 def test_the_rate_is_a_rate_whatever_happens(
     ratio: float, story: list[tuple[str, float, float]]
 ) -> None:
-    """Never negative, never NaN, never under the least; pain leaves the ratio or less."""
+    """Never negative, never NaN, never under the least; congestion leaves the ratio or less."""
     ceiling, now = Aimd(ratio), 0.0
     for what, seconds, rate in story:
         now += seconds
@@ -170,7 +170,7 @@ def test_the_rate_is_a_rate_whatever_happens(
             ceiling.on_sent(now, 1.0 / used)
         elif what == "accepted":
             accept(ceiling, now, binding=used == ceiling.rate)
-        elif what == "pain":
+        elif what == "congestion":
             ceiling.on_congestion(now, PERMIT, rate=used)
             assert ceiling.rate <= max(ratio * used, 1.0 / 3600.0)
         elif what == "recovered":

@@ -86,18 +86,18 @@ class TestRetryAfter:
 
     def test_a_malformed_line_does_not_hide_a_valid_one(self) -> None:
         """The valid line counts and the header is named once."""
-        told = hints(retry_after=[b"soon", b"30", b"later"])
-        assert told == Hints(retry_after=30.0, ignored=("retry-after",))
+        found = hints(retry_after=[b"soon", b"30", b"later"])
+        assert found == Hints(retry_after=30.0, ignored=("retry-after",))
 
     def test_a_date_waits_by_the_site_clock_when_it_is_behind_ours(self) -> None:
         """The site is at 08:48:30: 67 s by its clock, 37 s by ours."""
-        told = hints(retry_after=IMF, date=b"Sun, 06 Nov 1994 08:48:30 GMT")
-        assert told.retry_after == 67.0
+        found = hints(retry_after=IMF, date=b"Sun, 06 Nov 1994 08:48:30 GMT")
+        assert found.retry_after == 67.0
 
     def test_a_date_waits_by_our_clock_when_it_is_behind_the_site(self) -> None:
         """The site is at 08:49:30: 7 s by its clock, 37 s by ours."""
-        told = hints(retry_after=IMF, date=b"Sun, 06 Nov 1994 08:49:30 GMT")
-        assert told.retry_after == 37.0
+        found = hints(retry_after=IMF, date=b"Sun, 06 Nov 1994 08:49:30 GMT")
+        assert found.retry_after == 37.0
 
     @pytest.mark.parametrize(
         "date",
@@ -109,13 +109,13 @@ class TestRetryAfter:
 
     def test_a_site_clock_just_a_day_off_is_believed(self) -> None:
         """At a skew of 86,400 s exactly the wait is 86,437 s."""
-        told = hints(retry_after=IMF, date=b"Sat, 05 Nov 1994 08:49:00 GMT")
-        assert told.retry_after == 86_437.0
+        found = hints(retry_after=IMF, date=b"Sat, 05 Nov 1994 08:49:00 GMT")
+        assert found.retry_after == 86_437.0
 
     def test_seconds_do_not_depend_on_any_clock(self) -> None:
         """A wait in seconds is from now, whatever the Date says."""
-        told = hints(retry_after=b"120", date=b"Sun, 06 Nov 1994 08:48:30 GMT")
-        assert told.retry_after == 120.0
+        found = hints(retry_after=b"120", date=b"Sun, 06 Nov 1994 08:48:30 GMT")
+        assert found.retry_after == 120.0
 
 
 class TestRateLimit:
@@ -336,13 +336,13 @@ class TestRateLimit:
 
     def test_a_malformed_part_leaves_the_other_parts(self) -> None:
         """An unlimited limit does not hide what remains."""
-        told = hints(x_ratelimit_limit=b"unlimited", x_ratelimit_remaining=b"3")
-        assert told == Hints(quotas=(Quota(3),), ignored=("x-ratelimit-limit",))
+        found = hints(x_ratelimit_limit=b"unlimited", x_ratelimit_remaining=b"3")
+        assert found == Hints(quotas=(Quota(3),), ignored=("x-ratelimit-limit",))
 
     def test_quotas_of_a_response_from_a_cache_are_stale(self) -> None:
         """Draft 10, Caching: a positive Age ignores the fields, but not Retry-After."""
-        told = hints(ratelimit=b'"a";r=0;t=30', retry_after=b"5", age=b"12")
-        assert told == Hints(retry_after=5.0)
+        found = hints(ratelimit=b'"a";r=0;t=30', retry_after=b"5", age=b"12")
+        assert found == Hints(retry_after=5.0)
 
     @pytest.mark.parametrize("age", [b"0", b"", b"-3", b"old"])
     def test_a_response_fresh_from_the_site_tells_its_quotas(self, age: bytes) -> None:
@@ -354,33 +354,33 @@ class TestHints:
     """What the quotas mean together."""
 
     def test_the_longest_reset_of_the_exhausted_quotas_counts(self) -> None:
-        """A quota with something left does not prolong the silence."""
-        told = hints(ratelimit=b'"a";r=0;t=30, "b";r=0;t=90, "c";r=1;t=3600')
-        assert (told.exhausted, told.reset) == (True, 90.0)
+        """A quota with something left does not prolong the pause."""
+        found = hints(ratelimit=b'"a";r=0;t=30, "b";r=0;t=90, "c";r=1;t=3600')
+        assert (found.exhausted, found.reset) == (True, 90.0)
 
     def test_an_exhausted_quota_may_not_tell_its_reset(self) -> None:
         """Exhausted, and no wait is invented."""
-        told = hints(ratelimit=b'"a";r=0')
-        assert (told.exhausted, told.reset) == (True, None)
+        found = hints(ratelimit=b'"a";r=0')
+        assert (found.exhausted, found.reset) == (True, None)
 
     def test_a_reset_that_is_past_tells_no_wait(self) -> None:
-        """It would end the silence at once; the site's own word in Retry-After still counts."""
-        told = hints(ratelimit=b'"a";r=0;t=0')
-        assert (told.exhausted, told.reset, told.told) == (True, None, None)
-        assert hints(ratelimit=b'"a";r=0;t=0', retry_after=b"0").told == 0.0
+        """It would end the pause at once; the site's own word in Retry-After still counts."""
+        found = hints(ratelimit=b'"a";r=0;t=0')
+        assert (found.exhausted, found.reset, found.announced) == (True, None, None)
+        assert hints(ratelimit=b'"a";r=0;t=0', retry_after=b"0").announced == 0.0
 
     def test_no_place_in_flight_is_not_exhaustion(self) -> None:
         """Concurrent requests come back with their answers, not with time."""
         policy, limit = b'"a";q=8;qu="concurrent-requests"', b'"a";r=0;t=30'
-        told = hints(ratelimit_policy=policy, ratelimit=limit)
-        assert (told.exhausted, told.reset) == (False, None)
-        assert told.quotas[0].concurrent
+        found = hints(ratelimit_policy=policy, ratelimit=limit)
+        assert (found.exhausted, found.reset) == (False, None)
+        assert found.quotas[0].concurrent
 
     def test_no_byte_left_is_exhaustion(self) -> None:
         """Nothing left is nothing left, in any unit but requests in flight."""
         policy, limit = b'"a";q=65535;qu="content-bytes"', b'"a";r=0;t=30'
-        told = hints(ratelimit_policy=policy, ratelimit=limit)
-        assert (told.exhausted, told.reset) == (True, 30.0)
+        found = hints(ratelimit_policy=policy, ratelimit=limit)
+        assert (found.exhausted, found.reset) == (True, 30.0)
 
     def test_a_response_without_hints_costs_no_object(self) -> None:
         """The common case is one shared value."""
@@ -395,8 +395,8 @@ class TestHints:
 
     def test_lines_of_one_field_too_long_together_are_not_looked_at(self) -> None:
         """Ten thousand short lines are no way around the bound."""
-        told = hints(ratelimit=[b'"a";r=1'] * 10_000)
-        assert told == Hints(ignored=("ratelimit",))
+        found = hints(ratelimit=[b'"a";r=1'] * 10_000)
+        assert found == Hints(ignored=("ratelimit",))
 
     def test_header_names_lists_all_that_is_read(self) -> None:
         """An adapter that passes on HEADER_NAMES alone loses nothing and carries nothing idle."""
@@ -443,15 +443,19 @@ class TestPromises:
         self, headers: HeaderValues, unix_now: float
     ) -> None:
         """Waits lie in [0, MAX_WAIT), counts are not negative, only sent headers are named."""
-        told = parse_hints(headers, unix_now=unix_now)
-        waits = [told.retry_after, told.reset, *(quota.reset for quota in told.quotas)]
+        found = parse_hints(headers, unix_now=unix_now)
+        waits = [
+            found.retry_after,
+            found.reset,
+            *(quota.reset for quota in found.quotas),
+        ]
         assert all(wait is None or 0 <= wait < MAX_WAIT for wait in waits)
-        windows = [quota.window for quota in told.quotas]
+        windows = [quota.window for quota in found.quotas]
         assert all(window is None or 0 < window < MAX_WAIT for window in windows)
-        counts = [count for quota in told.quotas for count in (quota.remaining, quota.limit)]
+        counts = [count for quota in found.quotas for count in (quota.remaining, quota.limit)]
         assert all(count is None or count >= 0 for count in counts)
-        assert set(told.ignored) <= set(headers)
-        assert len(set(told.ignored)) == len(told.ignored)
+        assert set(found.ignored) <= set(headers)
+        assert len(set(found.ignored)) == len(found.ignored)
 
     @given(headers=HEADERS, unix_now=CLOCKS)
     def test_the_same_headers_at_the_same_instant_say_the_same(
@@ -485,8 +489,8 @@ class TestPromises:
             "asctime": date.ctime(),
             "ISO 8601": date.isoformat(),
         }
-        told = hints(now=date.timestamp() - wait, retry_after=shapes[shape].encode())
-        assert told.retry_after == wait
+        found = hints(now=date.timestamp() - wait, retry_after=shapes[shape].encode())
+        assert found.retry_after == wait
 
     @given(
         skew=st.floats(min_value=-3 * 86_400, max_value=3 * 86_400),
@@ -496,13 +500,13 @@ class TestPromises:
         """Whatever the site's clock shows, 08:49:00 plus `ahead` is not visited before its time."""
         instant = datetime.fromtimestamp(NOW + ahead, timezone.utc)
         clock = datetime.fromtimestamp(NOW + skew, timezone.utc)
-        told = hints(
+        found = hints(
             retry_after=format_datetime(instant, usegmt=True).encode(),
             date=format_datetime(clock, usegmt=True).encode(),
         )
-        assert told.retry_after is not None
-        assert ahead <= told.retry_after <= ahead + 86_400
-        assert math.isfinite(told.retry_after)
+        assert found.retry_after is not None
+        assert ahead <= found.retry_after <= ahead + 86_400
+        assert math.isfinite(found.retry_after)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from scrapy_adaptive.core.limits.book import Book
 from scrapy_adaptive.core.limits.known import KnownLimits
 from scrapy_adaptive.core.limits.rule import Identity, Rule
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Hold, Permit, Reason
+from scrapy_adaptive.core.types import Blocked, Permit, Reason
 from tests.core.virtual import Virtual
 
 ALICE = Identity("account", "alice")
@@ -90,9 +90,9 @@ def test_a_spent_meter_is_what_binds_and_its_rule_is_named() -> None:
     assert isinstance(permit, Permit)
     crawl.accept(permit)
     crawl.wait(1.0)
-    hold = crawl.governor.reserve(key, crawl.now)
-    assert hold is not None
-    assert (hold.reason, hold.until) == (Reason.RULE, 30.0)
+    blocked = crawl.governor.reserve(key, crawl.now)
+    assert blocked is not None
+    assert (blocked.reason, blocked.until) == (Reason.RULE, 30.0)
     bound = binding(crawl.governor, "a", crawl.now)
     assert bound is not None
     assert bound == ("rule 17 (week)", 29.0)
@@ -103,7 +103,7 @@ def test_identities_are_counted_apart_and_shared_rules_together() -> None:
     alice, bob = leaf(crawl, account="alice"), leaf(crawl, account="bob")
     assert len({alice, bob, leaf(crawl)}) == 3
     assert isinstance(crawl.governor.take(alice, 0.0), Permit)
-    assert isinstance(crawl.governor.take(alice, 0.5), Hold)
+    assert isinstance(crawl.governor.take(alice, 0.5), Blocked)
 
 
 def test_who_asks_of_a_slot_takes_nothing_from_what_its_rules_let_expect() -> None:
@@ -133,9 +133,9 @@ def test_a_rules_pace_replaces_the_delay_of_what_it_matches_and_of_nothing_else(
     assert isinstance(permit, Permit)
     crawl.accept(permit)
     crawl.now = 3.0
-    hold = crawl.governor.take(other, 3.0)
-    assert isinstance(hold, Hold)
-    assert hold.until == pytest.approx(6.0)
+    blocked = crawl.governor.take(other, 3.0)
+    assert isinstance(blocked, Blocked)
+    assert blocked.until == pytest.approx(6.0)
 
 
 def test_a_new_book_holds_at_once_and_forgets_no_hit() -> None:
@@ -146,9 +146,9 @@ def test_a_new_book_holds_at_once_and_forgets_no_hit() -> None:
     crawl.accept(permit)
     crawl.governor.on_book(Book([fast]))
     crawl.now = 5.0
-    hold = crawl.governor.ready_at(leaf(crawl), 5.0)
-    assert hold is not None
-    assert hold.until == 10.0
+    blocked = crawl.governor.ready_at(leaf(crawl), 5.0)
+    assert blocked is not None
+    assert blocked.until == 10.0
 
 
 def test_a_long_wait_parks_its_leaf_and_a_paused_rule_does_not() -> None:
@@ -183,8 +183,8 @@ def departures(given: Rule, late: dict[int, float]) -> list[float]:
     known, now, found = KnownLimits(Book([given])), 1000.0, []
     of_all = known.leaf(known.leaf_key("a.org", "a.org", "/", {}))
     for number in range(10):
-        hold = known.hold(of_all, now)
-        now = (now if hold is None else hold.until) + late.get(number, 0.0)
+        blocked = known.blocked(of_all, now)
+        now = (now if blocked is None else blocked.until) + late.get(number, 0.0)
         known.take(of_all, now)
         found.append(now - 1000.0)
     return found
@@ -217,9 +217,9 @@ def test_what_no_rule_paces_keeps_its_delay_whatever_other_hosts_do() -> None:
     crawl.accept(taken(crawl, other))
     for host in ("b", "c", "d"):
         crawl.accept(taken(crawl, known.leaf_key(host, host, "/search", {})))
-    hold = governor.ready_at(other, crawl.now)
-    assert hold is not None
-    assert hold.until == pytest.approx(31.0)
+    blocked = governor.ready_at(other, crawl.now)
+    assert blocked is not None
+    assert blocked.until == pytest.approx(31.0)
 
 
 def taken(crawl: Virtual, key: str) -> Permit:
@@ -260,18 +260,18 @@ def test_of_two_rules_the_one_for_all_pages_says_how_fast_a_host_may_begin() -> 
     assert crawl.slot().expected_rate == pytest.approx(10.1)
 
 
-def test_after_a_long_silence_a_rule_holds_its_slot_no_longer_than_none_would() -> None:
+def test_after_a_long_pause_a_rule_holds_its_slot_no_longer_than_none_would() -> None:
     """What was served in that hour says little of the rate; the next page waits twelve seconds."""
     crawl = virtual(rule(1), ceiling="hold")
     for page in range(5):
         crawl.accept(taken(crawl, leaf(crawl)), page=page)
         crawl.wait(1.0)
-    crawl.refuse(taken(crawl, leaf(crawl)), told=3600.0, page=9)
+    crawl.refuse(taken(crawl, leaf(crawl)), announced=3600.0, page=9)
     crawl.wait(3600.0)
     crawl.accept(taken(crawl, leaf(crawl)), page=10)
-    hold = crawl.hold()
-    assert hold is not None
-    assert (hold.reason, hold.until - crawl.now) == (Reason.RECHECK, 12.0)
+    blocked = crawl.blocked()
+    assert blocked is not None
+    assert (blocked.reason, blocked.until - crawl.now) == (Reason.RECHECK, 12.0)
 
 
 def test_what_rules_say_of_a_host_is_forgotten_with_its_slot() -> None:
@@ -301,14 +301,14 @@ def test_who_shares_a_busy_meter_looks_again_and_does_not_wait_for_its_own_answe
     known = KnownLimits(Book([rule(1, rate=math.inf, concurrency=1, identity=ANYONE)]), most=1)
     leaves = [known.enter(known.leaf_key("s", "site", "/", {"account": each})) for each in "abc"]
     for each in leaves[:2]:
-        assert known.hold(each, 10.0) is None
+        assert known.blocked(each, 10.0) is None
         known.take(each, 10.0)
     [own, *sharing] = leaves
     assert own.meters[0][0] in dict(known.meters)
     for each in sharing:
-        for hold in (known.hold(each, 10.0), known.hold_queued(each, 10.0)):
-            assert hold is not None
-            assert hold.until == 10.5
-    own_hold = known.hold(own, 10.0)
-    assert own_hold is not None
-    assert own_hold.until == math.inf
+        for blocked in (known.blocked(each, 10.0), known.blocked_queued(each, 10.0)):
+            assert blocked is not None
+            assert blocked.until == 10.5
+    own_blocked = known.blocked(own, 10.0)
+    assert own_blocked is not None
+    assert own_blocked.until == math.inf

@@ -97,9 +97,9 @@ class Crawl:
     def send(self, account: str, there: float, back: float) -> bool:
         """Send one, if it may go."""
         leaf = self.known.leaf(self.known.leaf_key("s", "site", "/", {"account": account}))
-        hold = self.known.hold(leaf, self.now)
-        if hold is not None:
-            assert hold.until > self.now
+        blocked = self.known.blocked(leaf, self.now)
+        if blocked is not None:
+            assert blocked.until > self.now
             return False
         permit = Permit("s", self.now, meters=self.known.take(leaf, self.now))
         for key, _ in leaf.meters:

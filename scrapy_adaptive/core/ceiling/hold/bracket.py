@@ -26,7 +26,7 @@ ABOVE = 1.005
 """Where a closed bracket is probed, as a multiple of `hi`."""
 
 FAR = 8.0
-"""A rate whose multiple by this is still under `hi` hurries: stages are short and prove nothing."""
+"""A rate whose multiple by this is still under `hi` doubles: stages are short and prove nothing."""
 
 FIRST_CLIMB = 0.06
 """First step beyond an upper bound that was lifted; each further one is twice as long, up to 1."""
@@ -72,7 +72,7 @@ def is_closed(x: float, hi: float) -> bool:
 
 
 def search(x: float, hi: float, price: float, before: int) -> float:
-    """Requests that have to pass at `x` before the next step, where a long silence is the price.
+    """Requests that have to pass at `x` before the next step, where a long pause is the price.
 
     What a step finds is of use for the rest of the crawl, and a crawl of which nobody knows the
     length will last as long again, as likely as not. So the gain counts over all that was served,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .noise import Trial
 
 AT_START = 2.0
-"""Gaps of the accepted rate in the first silence of the start: it may be twice the limit."""
+"""Gaps of the accepted rate in the first wait of the start: it may be twice the limit."""
 
 
 class Hold(Ceiling):
@@ -96,7 +96,7 @@ class Hold(Ceiling):
         return GAPS / min(self.rate, self.state.least)
 
     def debt(self, now: float) -> float:
-        """Seconds of silence that repay what was served beyond the held pace.
+        """Seconds of pause that repay what was served beyond the held pace.
 
         For a window of time, just what is left of it. Before a rate was held, two gaps of the rate
         that was served, but no more than of the one in use, or `SHORTEST`: where page after page is
@@ -220,7 +220,7 @@ class Hold(Ceiling):
         state.least = max(epoch.least, SLOWEST)
         state.hits += epoch.refusals
         state.peak = max(state.peak, epoch.surely(BURST if state.bracket.is_start else 0))
-        if recovery.tries or recovery.told:
+        if recovery.tries or recovery.announced:
             state.quiet = max(state.quiet, epoch.outage)
         verdict = explain(state, epoch)
         if verdict.is_new:
@@ -257,7 +257,7 @@ class Hold(Ceiling):
         state, bracket = self.state, self.state.bracket
         rate, hi = bracket.rate, bracket.hi
         least = max(1.0, rate * max(SHORTEST, 2.0 * state.round_trip))
-        if bracket.hurries:
+        if bracket.is_doubling:
             return least
         least = max(2.0, least, rate * state.quiet)
         before = state.served - bracket.passed
@@ -276,7 +276,7 @@ class Hold(Ceiling):
         rate = bracket.rate
         state.noise.on_held(bracket.served)
         bracket.is_doubted = False
-        if bracket.hurries:
+        if bracket.is_doubling:
             self._move(now, 2.0 * rate)
             return
         bracket.is_window = False

@@ -1,4 +1,4 @@
-"""Limits on what is in flight, told from limits on the rate by what each of them cannot see.
+"""Limits on what is in flight: they differ from limits on the rate by what each cannot see.
 
 Laws
 ----
@@ -100,4 +100,4 @@ class Cap:
 
 NO_CAP = Cap()
 """What a slot has of which no two requests were in flight, and none was refused; it is shared, and
-nothing is told to it."""
+nothing changes it."""

@@ -27,16 +27,16 @@ BURST = 100
 first refusal tells of a rate only beyond them."""
 
 SHORTEST = 0.75
-"""Seconds of a silence that is short at any rate, and of a stage at least: limits of a second
+"""Seconds of a pause that is short at any rate, and of a stage at least: limits of a second
 show in it."""
 
 SHORT = 4.8
-"""Gaps of the refused rate in a silence that is short."""
+"""Gaps of the refused rate in a pause that is short."""
 
 MINUTE = 60.0
 """Seconds: what a window of a minute lets pass is worth a look. What is served for longer at a rate
 that did not bind has passed all the same; a trial need not outlast a longer window. After a
-longer silence all counts that was served since the last one that was not short."""
+longer pause all counts that was served since the last one that was not short."""
 
 
 @dataclass(slots=True)
@@ -70,9 +70,9 @@ class Congestion:
         least = served / seconds if seconds > 0.0 else 0.0
         refused = max(self.rate, min(rate, least))
         is_soon = recovery.waited <= max(SHORTEST, SHORT / refused)
-        is_short = is_soon and not (recovery.tries or recovery.told)
+        is_short = is_soon and not (recovery.tries or recovery.announced)
         is_cheap = recovery.waited <= self.busy or served < ISOLATED
-        is_told = recovery.told and not recovery.tries
+        is_announced = recovery.announced and not recovery.tries
         span = self.busy + outage - recovery.waited
         since = served
         if outage > MINUTE and not is_short:
@@ -93,12 +93,12 @@ class Congestion:
             excused=self.excused,
             recovery=recovery,
             is_short=is_short,
-            is_alone=self.refusals == 1 and (is_short or (is_told and is_cheap)),
+            is_alone=self.refusals == 1 and (is_short or (is_announced and is_cheap)),
         )
 
 
 NO_CONGESTION = Congestion()
-"""What a ceiling has that was never refused; it is shared, and nothing is told to it."""
+"""What a ceiling has that was never refused; it is shared, and nothing changes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class Epoch:
     least: float
     """The rate that was served from recovery to recovery, 1/s: the limit is no less."""
     average: float
-    """The same, or what was served since the last silence that was not short, 1/s: after one of
+    """The same, or what was served since the last pause that was not short, 1/s: after one of
     over a minute, as short ones may have come by chance, in the same window of time."""
     served: int
     """Requests served since the recovery before."""
@@ -130,9 +130,9 @@ class Epoch:
     """Further ones, of test requests that chance may have refused."""
     recovery: Recovery
     is_short: bool
-    """Whether a silence of a few gaps ended it."""
+    """Whether a pause of a few gaps ended it."""
     is_alone: bool
-    """Whether one request alone was refused, and a silence of a few gaps ended it. One that the
+    """Whether one request alone was refused, and a pause of a few gaps ended it. One that the
     site asked for may be as long as what was served before took: chance asks for seconds too, a
     window for what is left of it. A few requests tell neither, so it may be longer there."""
 
@@ -147,5 +147,5 @@ class Epoch:
         """A rate that the site allows, as likely as not; 1/s."""
         if self.recovery.tries:
             return self.average
-        # a token came back in the first silence
+        # a token came back in the first wait
         return max(self.average, 0.5 * min(self.rate, 1.0 / self.recovery.waited))

@@ -84,7 +84,7 @@ def blame(state: State, before: Bracket) -> Verdict:
 
 def by_return(state: State, epoch: Epoch) -> Verdict | None:
     """It came while the limit was asked whether it is back. It is not, unless this is a step above
-    one that has passed. To ask again will cost as long a silence."""
+    one that has passed. To ask again will cost as long a pause."""
     if not state.is_returning or (before := state.fallback) is None:
         return None
     has_come = state.bracket.lo > before.lo
@@ -99,12 +99,12 @@ def by_return(state: State, epoch: Epoch) -> Verdict | None:
 def by_chance(state: State, epoch: Epoch) -> Verdict | None:
     """The first at the start: the rate is looked at twice.
 
-    A site that refuses from the first request on has told nothing of a rate.
+    A site that refuses from the first request on has said nothing of a rate.
     """
     bracket = state.bracket
     if state.served <= 1:
         return Verdict(bracket.rate)
-    is_first = bracket.is_start and epoch.is_alone and not epoch.recovery.told
+    is_first = bracket.is_start and epoch.is_alone and not epoch.recovery.announced
     if bracket.is_doubted or not is_first:
         return None
     bracket.is_doubted = True
@@ -194,7 +194,7 @@ def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Ver
     """Would a faster rate be refused more often? If it would, the limit is no less than `least`."""
     bracket = state.bracket
     rate = max(faster * epoch.rate, bracket.best)
-    told = unit_above(state.quiet) if epoch.recovery.told else 0.0
+    announced = unit_above(state.quiet) if epoch.recovery.announced else 0.0
     state.fallback = before = copy(bracket)
     before.lo, before.cuts, before.best = 0.0, 0, 0.0
     _enclose(before, epoch, least, state.noise.unexpected(bracket.served))
@@ -205,6 +205,6 @@ def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Ver
         wait=epoch.recovery.waited,
         faster=rate / epoch.rate,
         saved=epoch.outage * epoch.rate,
-        window=(bracket.unit or told or min(state.quiet, MINUTE)) * epoch.rate,
+        window=(bracket.unit or announced or min(state.quiet, MINUTE)) * epoch.rate,
     )
     return Verdict(rate)

@@ -40,15 +40,15 @@ class Bracket:
     hi: Refused = math.inf
     """The lowest rate that was refused since; infinity while none was."""
     vain: Amount = 0.0
-    """The `lo` that the last hurry far below `hi` did not raise: it is not repeated from there."""
+    """The `lo` that doubling far below `hi` did not raise last: it is not repeated from there."""
     best: Amount = 0.0
     """The best rate that was held, or served from one recovery to the next."""
     climb: Share = 1.0
     """Share of the last step above an upper bound that was lifted."""
     cost: Amount = PRICE
-    """Pages that the next refusal will cost, a long silence aside."""
+    """Pages that the next refusal will cost, a long pause aside."""
     outage: Seconds = 0.0
-    """Seconds of long silence that it will cost; 0 where a short one is enough."""
+    """Seconds of long pause that it will cost; 0 where a short one is enough."""
     is_start: bool = True
     """Nothing was refused yet, or nothing that was believed."""
     is_doubted: bool = False
@@ -56,7 +56,7 @@ class Bracket:
     is_window: bool = False
     """The rate in use is a window's count over a human unit of time."""
     unit: Seconds = 0.0
-    """That unit, in seconds; 0 where none explained a silence."""
+    """That unit, in seconds; 0 where none explained a pause."""
     passed: int = 0
     """Requests served at this rate while it bound."""
     stage_at: Instant = -math.inf
@@ -72,7 +72,7 @@ class Bracket:
         self.climb = climb / 2.0
 
     @property
-    def hurries(self) -> bool:
+    def is_doubling(self) -> bool:
         """Whether stages are short and prove nothing: the limit is unknown or far."""
         far = FAR * self.rate <= self.hi * (1.0 + 1e-6) < math.inf and self.lo > self.vain
         return (self.is_start or far) and not self.is_window
@@ -96,7 +96,7 @@ class State:
     fallback: Bracket | None = None
     """What to believe if it shows that the rate is to blame, or if the limit is not back."""
     quiet: Seconds = 0.0
-    """Seconds that a stage has to last: the longest silence met."""
+    """Seconds that a stage has to last: the longest pause met."""
     series: int = 0
     """Requests served since the lone refusals of late began."""
     hits: int = 0

@@ -25,15 +25,15 @@ def unit_above(seconds: float) -> float:
 
 
 def explained(epoch: Epoch, unit: float) -> tuple[float, float]:
-    """The unit of a window that explains a long silence, in seconds, and its rate, 1/s.
+    """The unit of a window that explains a long pause, in seconds, and its rate, 1/s.
 
     Args:
-        unit: the one that explained an earlier silence; several of it may have passed. 0 for none.
+        unit: the one that explained an earlier pause; several of it may have passed. 0 for none.
 
     Returns:
         (0, 0) where no window explains it.
     """
-    is_known = epoch.recovery.tries or (unit and not epoch.recovery.told)
+    is_known = epoch.recovery.tries or (unit and not epoch.recovery.announced)
     if epoch.since < ENOUGH or epoch.is_short or not is_known:
         return 0.0, 0.0
     unit = unit or unit_above(epoch.span)

@@ -61,7 +61,7 @@ class Played:
         for _ in range(1 + others):
             self.hold.on_refused()
 
-    def recover(self, *waits: float, told: bool = False) -> None:
+    def recover(self, *waits: float, announced: bool = False) -> None:
         """Test requests are refused after each of these waits but the last; then one is served."""
         for wait in waits[:-1]:
             self.now += wait
@@ -70,7 +70,7 @@ class Played:
         self.now += waits[-1]
         self.hold.on_sent(self.now, 1.0 / self.rate)
         self.hold.on_accepted(self.now, Permit("a", self.now, probe=True), None, binding=False)
-        self.hold.on_recovered(self.now, Recovery(len(waits) - 1, waits[-1], told))
+        self.hold.on_recovered(self.now, Recovery(len(waits) - 1, waits[-1], announced))
 
 
 def held(rate: float = 10.0, hi: float = 10.2) -> Played:

@@ -55,7 +55,7 @@ def tell(played: Played, what: str, count: int, seconds: float) -> None:
         played.recover(seconds)
     elif what == "cluster":
         played.refuse(others=count % 4)
-        played.recover(*[seconds] * (1 + count % 3), told=count % 2 == 0)
+        played.recover(*[seconds] * (1 + count % 3), announced=count % 2 == 0)
     elif what == "rollback":
         played.refuse()
         played.recover(seconds)

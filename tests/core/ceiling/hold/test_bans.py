@@ -1,4 +1,4 @@
-"""Long silences: what is owed, and what a stage has to outlast."""
+"""Long pauses: what is owed, and what a stage has to outlast."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.core.ceiling.hold.played import Played
 class TestDebt:
     """What was served beyond the held pace is owed in seconds."""
 
-    def test_a_silence_repays_it(self) -> None:
+    def test_a_pause_repays_it(self) -> None:
         """150 pages are worth 15 s, of which 10.067 have passed; 2 s later 2 s less are owed."""
         played = Played(15.0, Bracket(15.0, lo=10.0, hi=16.0, is_start=False))
         played.serve(150, binding=False)
@@ -69,19 +69,19 @@ class TestDebt:
 
 
 @pytest.mark.parametrize(
-    ("waits", "told", "silence"), [((0.6, 12.0, 62.0), False, 74.6), ((62.0,), True, 62.0)]
+    ("waits", "announced", "seconds"), [((0.6, 12.0, 62.0), False, 74.6), ((62.0,), True, 62.0)]
 )
-def test_a_stage_outlasts_the_silence_that_was_needed(
-    waits: tuple[float, ...], told: bool, silence: float
+def test_a_stage_outlasts_the_pause_that_was_needed(
+    waits: tuple[float, ...], announced: bool, seconds: float
 ) -> None:
     """Else a rate would pass within one window. The price is low here."""
     played = Played(10.0, Bracket(10.0, lo=9.0, hi=20.0, best=9.0, is_start=False))
     played.serve(15)
     played.refuse()
-    played.recover(*waits, told=told)
+    played.recover(*waits, announced=announced)
     rate = played.rate
     played.hold.state.bracket.cost, played.hold.state.bracket.outage = 8.0, 0.0
-    played.serve(math.ceil(silence * rate) - 1)
+    played.serve(math.ceil(seconds * rate) - 1)
     assert played.rate == rate
     played.serve(1)
     assert played.rate > rate

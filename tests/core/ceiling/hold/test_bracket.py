@@ -96,11 +96,11 @@ class TestHeldRates:
         played = held()
         played.serve(count)
         played.refuse()
-        played.recover(wait, told=True)
+        played.recover(wait, announced=True)
         assert played.rate == pytest.approx(rate, rel=0.002)
 
     def test_several_refused_together_cut_to_what_was_served(self) -> None:
-        """16 pages in 1.6 + 8 s; no token came back in the first silence."""
+        """16 pages in 1.6 + 8 s; no token came back in the first wait."""
         played = held()
         played.serve(15)
         played.refuse(others=4)
@@ -112,7 +112,7 @@ class TestHeldRates:
 class TestPrice:
     """What a refusal costs decides how long the next rate has to pass."""
 
-    def test_a_refusal_costs_nine_pages_and_a_half_and_a_long_silence_its_pages_too(self) -> None:
+    def test_a_refusal_costs_nine_pages_and_a_half_and_a_long_pause_its_pages_too(self) -> None:
         """Five refusals are 47.5; the 8 s of the outage are so many more as the rate now tried."""
         played = held()
         played.serve(20)
@@ -122,10 +122,10 @@ class TestPrice:
         assert played.price == pytest.approx(47.5 + 8.0 * played.rate)
 
     @pytest.mark.parametrize(("served", "pages"), [(0, 299), (200, 99), (10_000, 61)])
-    def test_what_was_served_counts_while_a_long_silence_is_the_price(
+    def test_what_was_served_counts_while_a_long_pause_is_the_price(
         self, served: int, pages: int
     ) -> None:
-        """9.5 + 10 · 12 pages over ln 1.54 are 299.9; never less than 6.2 s, the usual silence."""
+        """9.5 + 10 · 12 pages over ln 1.54 are 299.9; never less than 6.2 s, the usual pause."""
         played = Played(10.0, Bracket(10.0, lo=9.0, hi=15.4, outage=12.0, is_start=False))
         played.hold.state.served = served
         played.hold.state.quiet = 6.2
@@ -135,7 +135,7 @@ class TestPrice:
         assert played.rate == pytest.approx(10.0 * 1.54 ** (1 / 3))
 
     @pytest.mark.parametrize(("hi", "outage", "pages"), [(15.4, 0.0, 592), (10.2, 11.2, 7999)])
-    def test_at_a_short_silence_or_a_closed_bracket_the_loss_is_half_the_gain_of_a_stage(
+    def test_at_a_short_pause_or_a_closed_bracket_the_loss_is_half_the_gain_of_a_stage(
         self, hi: float, outage: float, pages: int
     ) -> None:
         """2 · 128 / ln 1.54 pages, or just under 2 · 120 / .03, however long the crawl is."""

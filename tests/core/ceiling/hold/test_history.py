@@ -49,8 +49,8 @@ def test_a_recovery_owes_nothing_and_starts_the_clock() -> None:
     assert history.seconds(72.5, 1.0) == pytest.approx(2.5)
 
 
-def test_what_was_served_before_a_short_silence_is_of_the_same_window() -> None:
-    """60 pages in 30 s and a silence of .6 s, 20 in 10 s and one of 1 s; one of 62 s ends it."""
+def test_what_was_served_before_a_short_pause_is_of_the_same_window() -> None:
+    """60 pages in 30 s and a pause of .6 s, 20 in 10 s and one of 1 s; one of 62 s ends it."""
     history = History()
     history.on_recovered(0.0)
     for served, seconds, outage in ((60, 30.0, 0.6), (20, 10.0, 1.0)):

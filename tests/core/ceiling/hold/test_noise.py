@@ -135,7 +135,7 @@ class TestTrials:
         assert [found.on_served(ON_TIME) for _ in range(81)] == [False] * 80 + [True]
 
     @pytest.mark.parametrize(("wait", "is_blamed"), [(1.0, False), (4.5, False), (5.5, True)])
-    def test_a_silence_that_grows_by_what_was_saved_is_what_is_left_of_a_window(
+    def test_a_pause_that_grows_by_what_was_saved_is_what_is_left_of_a_window(
         self, wait: float, is_blamed: bool
     ) -> None:
         """Sixty pages save 7.8 s; half of that is more than chance, beside the second before."""
@@ -145,22 +145,26 @@ class TestTrials:
     def test_a_tenth_that_is_refused_whatever_the_rate_is_noise_in_the_end(self) -> None:
         """Each served page tells -.14, each refused one ln(.2174 / .1) = .777: ten lose .48."""
         found = trial(2, 20)
-        told = [refused(found) if n % 10 == 5 else found.on_served(ON_TIME) for n in range(1, 200)]
-        assert 140 <= told.index(True) <= 199
+        verdicts = [
+            refused(found) if n % 10 == 5 else found.on_served(ON_TIME) for n in range(1, 200)
+        ]
+        assert 140 <= verdicts.index(True) <= 199
         assert found.found / found.of == pytest.approx(0.1, abs=0.01)
 
     def test_a_tenth_that_becomes_a_fifth_and_more_is_the_rates(self) -> None:
         """Three pages tell -.42, one refusal .777: .36 for four, so 56 or so."""
         found = trial(2, 20)
-        told = [refused(found) if n % 4 == 0 else found.on_served(ON_TIME) for n in range(1, 160)]
-        assert 40 <= told.index(True) <= 80
+        verdicts = [
+            refused(found) if n % 4 == 0 else found.on_served(ON_TIME) for n in range(1, 160)
+        ]
+        assert 40 <= verdicts.index(True) <= 80
 
     def test_half_that_is_refused_is_never_taken_for_noise(self) -> None:
         """Served at five times the rate a page tells -1.61, refused ln(.87 / .35) = .91: a dozen of
         each would do."""
         found = trial(5, 10, faster=5.0)
-        told = [refused(found) or found.on_served(0.2) for _ in range(200)]
-        assert not any(told)
+        verdicts = [refused(found) or found.on_served(0.2) for _ in range(200)]
+        assert not any(verdicts)
         assert found.found > 0.4 * found.of
 
     def test_a_limit_between_both_rates_is_not_taken_for_noise(self) -> None:
@@ -169,9 +173,9 @@ class TestTrials:
         The other 3.1 tell -2.8, the refusal ln(.616 / .04) = 2.7: in the end the trial is over. But
         23 of 161, 14 %, are not 4 %: 23 ln(14.3 / 9.8) + 5 ln(4 / 9.8) = 4.2.
         """
-        found, told = trial(5, 125, faster=2.5), False
-        while not told:
-            told = [found.on_served(0.4) for _ in range(6)].count(True) > 0
+        found, is_over = trial(5, 125, faster=2.5), False
+        while not is_over:
+            is_over = [found.on_served(0.4) for _ in range(6)].count(True) > 0
             refused(found, served=6, wait=1.75)
         assert found.found >= 23
         assert found.is_excess
@@ -179,11 +183,11 @@ class TestTrials:
     def test_as_often_as_before_is_no_excess(self) -> None:
         """Slower, 5 of 50; here 5 of 50 and 9 of 50, and 14 of 50, which is 28 %."""
         found = trial(5, 50)
-        told = []
+        verdicts = []
         for count in (5, 9, 14):
             found.found, found.of = count, 50
-            told.append(found.is_excess)
-        assert told == [False, False, False]
+            verdicts.append(found.is_excess)
+        assert verdicts == [False, False, False]
 
 
 class TestHeard:

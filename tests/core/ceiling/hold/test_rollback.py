@@ -26,7 +26,7 @@ def test_a_stage_goes_on_where_it_was() -> None:
     played = held(10.0, hi=10.05)
     played.serve(633)
     played.refuse()
-    played.recover(60.0, told=True)
+    played.recover(60.0, announced=True)
     played.hold.on_rollback(played.now)
     played.serve(1)
     assert played.rate == pytest.approx(10.10025)

@@ -113,7 +113,7 @@ class TestDoubt:
         played = Played(1.0)
         played.serve(5)
         played.refuse()
-        played.recover(8.0, told=True)
+        played.recover(8.0, announced=True)
         assert played.refused_rate == 4.0
         assert played.rate == pytest.approx(0.99 * 6 / 10.75)
 
@@ -148,7 +148,7 @@ def test_a_site_that_refuses_all_at_first_is_still_asked_at_the_rate_of_a_start(
     virtual = Virtual(Limits(start_delay=0.5), ceiling="hold")
     for _ in range(5):
         virtual.wait_out()
-        virtual.refuse(virtual.send(), told=4.0)
+        virtual.refuse(virtual.send(), announced=4.0)
     virtual.wait_out()
     virtual.accept(virtual.send())
     assert virtual.slot().ceiling.rate == 2.0
