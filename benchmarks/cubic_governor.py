@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.core.types import (
     Answer,
     Blocked,
@@ -16,7 +17,6 @@ from scrapy_adaptive.core.types import (
     Event,
     Outcome,
     Page,
-    Permit,
     Reason,
     Wanted,
 )

@@ -33,7 +33,8 @@ from scrapy_adaptive.adapters.flight import Flight
 from scrapy_adaptive.adapters.observing import Observer
 from scrapy_adaptive.adapters.recorder import Recorder
 from scrapy_adaptive.adapters.settings import read_settings
-from scrapy_adaptive.core.types import Decision, Event, Outcome, Permit
+from scrapy_adaptive.core.permit import Permit
+from scrapy_adaptive.core.types import Decision, Event, Outcome
 from scrapy_adaptive.report.crawl import Crawl
 from scrapy_adaptive.report.page import page
 from scrapy_adaptive.report.page.viewing import view_of

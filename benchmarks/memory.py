@@ -28,8 +28,9 @@ from benchmarks.arguments import new_folder, whole
 from benchmarks.tables import Table
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Answer, Blocked, Outcome, Permit
+from scrapy_adaptive.core.types import Answer, Blocked, Outcome
 
 QUIET_BYTES = 1500
 """Most bytes of a quiet slot."""

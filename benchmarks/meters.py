@@ -33,7 +33,7 @@ from benchmarks.arguments import whole
 from scrapy_adaptive.core.limits.book import Book
 from scrapy_adaptive.core.limits.known import KnownLimits
 from scrapy_adaptive.core.limits.rule import Identity, Rule
-from scrapy_adaptive.core.types import Permit
+from scrapy_adaptive.core.permit import Permit
 
 RULES = {
     "token bucket": ({"rate": 1.0}, 50.0),

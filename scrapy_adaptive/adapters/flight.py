@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from scrapy_adaptive.core.types import Decision, Outcome, Permit
+    from scrapy_adaptive.core.permit import Permit
+    from scrapy_adaptive.core.types import Decision, Outcome
 
     from .refusal_rules import Verdict
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.types import Answer, Blocked, Event, Outcome, Permit
+from scrapy_adaptive.core.permit import Permit
+from scrapy_adaptive.core.types import Answer, Blocked, Event, Outcome
 
 from .flight import Flight
 from .scrapy_internals import kind_of

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from scrapy_adaptive.core.governor import Governor
     from scrapy_adaptive.core.limits.known import KnownLimits
+    from scrapy_adaptive.core.permit import Permit
     from scrapy_adaptive.core.slot import Slot
-    from scrapy_adaptive.core.types import Permit
 
     from .flight import Flight
     from .observing import Observer

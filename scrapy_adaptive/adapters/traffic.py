@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
-    from scrapy_adaptive.core.types import Blocked, Permit
+    from scrapy_adaptive.core.permit import Permit
+    from scrapy_adaptive.core.types import Blocked
 
     from .identities import Identify
     from .queues.waiting_room import Reservation

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from .ceiling.base import Ceiling
+    from .permit import Permit
     from .slot import Taught
     from .slot_registry import Slots
-    from .types import Blocked, Permit
+    from .types import Blocked
 
 KEY = "\0whole crawl"
 """Key of that slot, with a number after it; no other has such a name."""

@@ -26,11 +26,12 @@ from .limits.book import Book
 from .limits.known import KnownLimits
 from .limits.leaf import FIELD, Leaf
 from .pacing.global_rate import GlobalRate
+from .permit import Permit
 from .slot import Slot
 from .slot_config import Limits
 from .slot_registry import Slots
 from .slot_state import State
-from .types import Answer, Blocked, Decision, Event, Outcome, Permit, Reason, Wanted
+from .types import Answer, Blocked, Decision, Event, Outcome, Reason, Wanted
 
 
 @dataclass(slots=True)

@@ -23,8 +23,9 @@ from .diagnosis.broken_pages import NONE_SUSPECTED, Blame, SuspectedPages
 from .diagnosis.page_classes import Classes
 from .pacing.concurrency import Slowness
 from .pacing.pace import Pace
+from .permit import Permit
 from .state.fields import LONG_AGO, Due, Instant, Mark
-from .types import Answer, Blocked, Decision, Event, Learned, Outcome, Page, Permit, Reason, Wanted
+from .types import Answer, Blocked, Decision, Event, Learned, Outcome, Page, Reason, Wanted
 
 if TYPE_CHECKING:
     from .slot_config import Limits

@@ -20,6 +20,7 @@ from .ceiling.registry import CEILINGS
 from .diagnosis.page_classes import DOUBT, Classes, Families
 from .evidence import BLIND
 from .forgotten import Forgotten, LastingPause, WhyPaused
+from .permit import Permit
 from .slot import Slot
 from .slot_config import Limits
 from .slot_state import (
@@ -32,7 +33,7 @@ from .slot_state import (
     state_of,
     without_robots,
 )
-from .types import Answer, Decision, Event, Learned, Outcome, Permit
+from .types import Answer, Decision, Event, Learned, Outcome
 
 ROUNDING = 0.01
 """Seconds by which an instant may differ once it was written and read."""

@@ -10,13 +10,11 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from .headers.parse import Quota
-    from .limits.meter import Meter
 
 Page: TypeAlias = Hashable
 """Identity of a request's page: its fingerprint in Scrapy."""
@@ -122,42 +120,6 @@ class Answer(NamedTuple):
     """Needed on a refusal or a failure, and while the slot suspects pages."""
     kind: str | None = None
     """Class of the page. Needed on a refusal, and while the slot counts classes."""
-
-
-class Counted(NamedTuple):
-    """A request, where a known limit counts it."""
-
-    key: str
-    meter: Meter
-
-
-@dataclass(slots=True, eq=False)
-class Permit:
-    """The right to send one request. It ends once: measured, ignored or dropped."""
-
-    key: str
-    sent_at: float
-    """Monotonic seconds at which it was granted."""
-    probe: bool = False
-    recheck: bool = False
-    """Sent after the wait that a probe has just outlasted: the page refused then fits best."""
-    doubted: bool = False
-    """Its answer looks like a refusal and a verdict is awaited."""
-    ended: bool = False
-    level: int = 1
-    """Requests of the slot in flight when it left, itself included."""
-    paced: bool = True
-    """It left when the delay let it, not later: nothing else held it up."""
-    gap: float = 0.0
-    """Seconds since the request before it left."""
-    number: int = 0
-    """This is the nth request of the slot, from 1."""
-    host: Permit | None = None
-    """That of the host's slot, taken with the permit of a class's."""
-    crawl: Permit | None = None
-    """That of the whole crawl's slot, where all slots share a limit."""
-    meters: tuple[Counted, ...] = ()
-    """Where known limits count it."""
 
 
 class Decision(NamedTuple):

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.types import Answer, Blocked, Outcome, Permit, Wanted
+from scrapy_adaptive.core.permit import Permit
+from scrapy_adaptive.core.types import Answer, Blocked, Outcome, Wanted
 
 from .servers.base import Page, Reply
 

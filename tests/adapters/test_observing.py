@@ -11,7 +11,8 @@ from scrapy_adaptive.adapters import observing
 from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.observing import Observer
 from scrapy_adaptive.adapters.settings import read_settings
-from scrapy_adaptive.core.types import Answer, Blocked, Outcome, Permit
+from scrapy_adaptive.core.permit import Permit
+from scrapy_adaptive.core.types import Answer, Blocked, Outcome
 from tests.adapters.stand_ins import Nothing
 
 FREE = {"ADAPTIVE_START_DELAY": 0, "ADAPTIVE_TARGET_CONCURRENCY": 8}

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
+from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Answer, Blocked, Outcome, Permit
+from scrapy_adaptive.core.types import Answer, Blocked, Outcome
 from scrapy_adaptive.simulation.servers.base import Page, Server
 
 AUTO = Limits(target_concurrency=math.inf)

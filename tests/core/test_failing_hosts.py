@@ -4,8 +4,9 @@ import math
 
 from scrapy_adaptive.core.breaker.breaker import Phase
 from scrapy_adaptive.core.breaker.uplink import FIRST_TEST, GIVE_UP, HEAD_START
+from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Blocked, Event, Permit, Reason
+from scrapy_adaptive.core.types import Blocked, Event, Reason
 from tests.core.virtual import Virtual
 
 AUTO = Limits(target_concurrency=math.inf)

@@ -7,16 +7,9 @@ import json
 import pytest
 
 from scrapy_adaptive.core.ceiling.hold.ceiling import Hold
+from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import (
-    Answer,
-    Decision,
-    Event,
-    Outcome,
-    Permit,
-    Reason,
-    Wanted,
-)
+from scrapy_adaptive.core.types import Answer, Decision, Event, Outcome, Reason, Wanted
 from tests.core.virtual import Virtual
 
 SEARCH = "a /search"

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.headers.values import MAX_WAIT
+from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.slot_state import MOST_BYTES, MOST_OF_CLASS, STALE_AFTER
 from scrapy_adaptive.core.state.reading import AFTER_DAMAGE
-from scrapy_adaptive.core.types import Answer, Decision, Outcome, Page, Permit, Reason
+from scrapy_adaptive.core.types import Answer, Decision, Outcome, Page, Reason
 from tests.core.test_governor_classes import SEARCH, fetch, recovered, split
 from tests.core.virtual import STEADY, Virtual
 

@@ -6,8 +6,9 @@ import pytest
 
 from scrapy_adaptive.core.breaker.backoff import BREATH, Backoff
 from scrapy_adaptive.core.ceiling.hold.ceiling import Hold
+from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Blocked, Event, Permit, Reason
+from scrapy_adaptive.core.types import Blocked, Event, Reason
 from tests.core.virtual import Virtual
 
 PACED = Limits(start_delay=1.0)

@@ -16,9 +16,10 @@ from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.diagnosis.broken_pages import MINUTE
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.headers.parse import Quota
+from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.core.slot import Slot
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Answer, Blocked, Decision, Outcome, Page, Permit, Reason
+from scrapy_adaptive.core.types import Answer, Blocked, Decision, Outcome, Page, Reason
 
 STEADY = settings(
     deadline=None,

@@ -11,7 +11,7 @@ import time
 from scrapy_adaptive.core.limits.book import Book
 from scrapy_adaptive.core.limits.known import KnownLimits
 from scrapy_adaptive.core.limits.tokens import Tokens
-from scrapy_adaptive.core.types import Permit
+from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.rules.table import RuleTable
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy_adaptive.core.ceiling.base import Ceiling
+    from scrapy_adaptive.core.permit import Permit
     from scrapy_adaptive.core.slot import Slot
     from scrapy_adaptive.core.slot_config import Limits
-    from scrapy_adaptive.core.types import Permit
 
 YOUNG = 20
 """Pages up to which a host is at its start."""

@@ -18,7 +18,8 @@ from scrapy_adaptive.core.types import Learned
 from .base import Ceiling
 
 if TYPE_CHECKING:
-    from scrapy_adaptive.core.types import Permit, Recovery
+    from scrapy_adaptive.core.permit import Permit
+    from scrapy_adaptive.core.types import Recovery
 
 RECOVERY_COUNT = 200
 """Accepted requests in which additive recovery gives back as much again as a cut left.

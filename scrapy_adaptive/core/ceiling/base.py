@@ -14,7 +14,8 @@ import math
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from scrapy_adaptive.core.types import Learned, Permit, Recovery
+    from scrapy_adaptive.core.permit import Permit
+    from scrapy_adaptive.core.types import Learned, Recovery
 
 GAPS = 1.2
 """Gaps at the new rate before a page is asked again: one for a token, the rest is margin."""

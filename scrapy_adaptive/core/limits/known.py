@@ -14,7 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from scrapy_adaptive.core.types import Blocked, Counted, Permit, Reason
+from scrapy_adaptive.core.permit import Counted, Permit
+from scrapy_adaptive.core.types import Blocked, Reason
 
 from .book import Book
 from .leaf import FIELD, Leaf, meter_key

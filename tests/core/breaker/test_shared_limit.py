@@ -12,9 +12,9 @@ import pytest
 
 from scrapy_adaptive.core.breaker.shared_limit import LONGEST, TESTS, SharedLimit
 from scrapy_adaptive.core.ceiling.hold.ceiling import Hold
+from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.core.slot import Slot
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Permit
 
 
 class Host:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_adaptive.core.ceiling.aimd import Aimd
-from scrapy_adaptive.core.types import Permit, Recovery
+from scrapy_adaptive.core.permit import Permit
+from scrapy_adaptive.core.types import Recovery
 from tests.core.virtual import STEADY
 
 PERMIT = Permit("a", 0.0)

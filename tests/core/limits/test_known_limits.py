@@ -11,8 +11,9 @@ from scrapy_adaptive.core.binding import binding
 from scrapy_adaptive.core.limits.book import Book
 from scrapy_adaptive.core.limits.known import KnownLimits
 from scrapy_adaptive.core.limits.rule import Identity, Rule
+from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Blocked, Permit, Reason
+from scrapy_adaptive.core.types import Blocked, Reason
 from tests.core.virtual import Virtual
 
 ALICE = Identity("account", "alice")

@@ -23,7 +23,7 @@ import pytest
 from scrapy_adaptive.core.limits.book import Book
 from scrapy_adaptive.core.limits.known import KnownLimits
 from scrapy_adaptive.core.limits.rule import Identity, Rule
-from scrapy_adaptive.core.types import Permit
+from scrapy_adaptive.core.permit import Permit
 
 KEYS = ("alice", "bob", "carol")
 SECONDS = (0.0, 0.001, 0.05, 0.3, 1.0, 4.0, 11.0, 100.0)

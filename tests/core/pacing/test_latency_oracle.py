@@ -20,9 +20,10 @@ from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
+from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.core.slot import Slot
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Answer, Outcome, Permit
+from scrapy_adaptive.core.types import Answer, Outcome
 from tests.core.virtual import STEADY, Virtual
 
 if TYPE_CHECKING:

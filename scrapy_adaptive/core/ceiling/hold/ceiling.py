@@ -26,7 +26,8 @@ from .noise import FASTER, NO_NOISE, OFTEN, Noise
 from .state import Bracket, State
 
 if TYPE_CHECKING:
-    from scrapy_adaptive.core.types import Permit, Recovery
+    from scrapy_adaptive.core.permit import Permit
+    from scrapy_adaptive.core.types import Recovery
 
     from .noise import Trial
 
