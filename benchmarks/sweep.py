@@ -20,10 +20,15 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import argparse
+import ast
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from importlib.util import resolve_name
 from multiprocessing import Pool
+from pkgutil import walk_packages
 from string import ascii_lowercase
 from types import ModuleType
 from typing import TypeVar
@@ -32,9 +37,9 @@ from benchmarks.arguments import amount, new_folder, numbers, part_of
 from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row, crawl
 from benchmarks.tables import Table
-from scrapy_adaptive.core import evidence, slot
-from scrapy_adaptive.core import slot_registry as slots
-from scrapy_adaptive.core.breaker import backoff as silence
+from scrapy_adaptive import core
+from scrapy_adaptive.core import evidence
+from scrapy_adaptive.core.breaker import backoff
 from scrapy_adaptive.core.ceiling import base as ceiling
 from scrapy_adaptive.core.ceiling.hold import (
     bracket,
@@ -42,7 +47,6 @@ from scrapy_adaptive.core.ceiling.hold import (
     explanations,
     history,
     noise,
-    state,
     windows,
 )
 from scrapy_adaptive.core.ceiling.hold import ceiling as hold
@@ -87,17 +91,28 @@ ROWS = (
 )
 
 
+@cache
+def importers(home: ModuleType, name: str) -> tuple[ModuleType, ...]:
+    """Modules of the core that import a name from the one that defines it."""
+    found = []
+    for each in walk_packages(core.__path__, f"{core.__name__}."):
+        module = import_module(each.name)
+        tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+        for node in (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)):
+            source = resolve_name("." * node.level + (node.module or ""), module.__package__)
+            if source == home.__name__ and any(alias.name == name for alias in node.names):
+                found.append(module)
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Constant:
-    """A number of the law, and the modules that use it by name.
-
-    What matters of a few is their distance from 1.
-    """
+    """A number of the law, and the module that names it."""
 
     name: str
     home: ModuleType
-    others: tuple[ModuleType, ...] = ()
     is_multiple: bool = False
+    """What matters of it is its distance from 1."""
 
     @property
     def title(self) -> str:
@@ -106,7 +121,7 @@ class Constant:
 
     def set(self, value: float) -> None:
         """Have the law use that value, in this process."""
-        for module in (self.home, *self.others):
+        for module in (self.home, *importers(self.home, self.name)):
             setattr(module, self.name, value)
 
     def scaled(self, factor: float) -> float:
@@ -118,31 +133,21 @@ class Constant:
 
 
 CONSTANTS = (
-    *(Constant(name, bracket) for name in ("STEP", "NARROW")),
-    Constant("ABOVE", bracket, is_multiple=True),
-    Constant("FAR", bracket, (state,)),
-    Constant("FIRST_CLIMB", bracket, (hold,)),
-    Constant("RARER", bracket, (state,), is_multiple=True),
-    Constant("PRICE", bracket, (explanations, hold, state)),
+    *(Constant(name, bracket) for name in ("STEP", "NARROW", "FAR", "FIRST_CLIMB", "PRICE")),
+    *(Constant(name, bracket, is_multiple=True) for name in ("ABOVE", "RARER")),
     *(Constant(name, explanations) for name in ("MARGIN", "CUTS")),
     Constant("ENOUGH", windows),
-    Constant("ISOLATED", epoch, (explanations, hold, state)),
-    *(Constant(name, epoch, (hold,)) for name in ("BURST", "SHORTEST", "SHORT")),
-    Constant("MINUTE", windows, (hold, explanations)),
+    *(Constant(name, epoch) for name in ("ISOLATED", "BURST", "SHORTEST", "SHORT", "MINUTE")),
     Constant("AT_START", hold),
-    *(Constant(name, noise, (explanations,), True) for name in ("FASTER", "MUCH_FASTER")),
+    *(Constant(name, noise, is_multiple=True) for name in ("FASTER", "MUCH_FASTER")),
     *(Constant(name, noise) for name in ("MOST", "SURE", "BLAMED", "CLUSTER")),
     *(Constant(name, caps) for name in ("RETEST", "SERVED")),
     Constant("SLOW", slowness, is_multiple=True),
-    *(Constant(name, slowness) for name in ("SCATTER", "ROUND", "APART", "MEASURES")),
-    Constant("LESS", slowness),
-    Constant("GAPS", ceiling, (epoch, hold), is_multiple=True),
-    Constant("BREATH", silence, (slot,)),
-    Constant("CREDIT", silence),
-    Constant("DRAIN", slot),
-    Constant("BLIND", evidence, (slots, caps)),
-    *(Constant(name, evidence, (classes, caps)) for name in ("LEAST_SHARE", "MEMORY")),
-    Constant("DOUBT", classes, (slots,)),
+    *(Constant(name, slowness) for name in ("SCATTER", "ROUND", "APART", "MEASURES", "LESS")),
+    Constant("GAPS", ceiling, is_multiple=True),
+    *(Constant(name, backoff) for name in ("BREATH", "CREDIT")),
+    *(Constant(name, evidence) for name in ("BLIND", "LEAST_SHARE", "MEMORY")),
+    Constant("DOUBT", classes),
     Constant("OWN", classes, is_multiple=True),
     Constant("IDLE", history),
 )

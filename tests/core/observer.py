@@ -21,7 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize
 from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.permit import Permit
-from scrapy_adaptive.core.slot import LEAST_DRAIN, Slot
+from scrapy_adaptive.core.slot import Slot
+from scrapy_adaptive.core.slot_admission import LEAST_DRAIN
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.state.fields import SLOWEST
 from scrapy_adaptive.core.types import Reason

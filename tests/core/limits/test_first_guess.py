@@ -8,7 +8,7 @@ from scrapy_adaptive.core.limits.book import Book
 from scrapy_adaptive.core.limits.known import KnownLimits
 from scrapy_adaptive.core.limits.rule import Rule
 from scrapy_adaptive.core.permit import Permit
-from scrapy_adaptive.core.slot import HEADROOM
+from scrapy_adaptive.core.slot_admission import HEADROOM
 from scrapy_adaptive.core.slot_config import Limits
 from tests.core.virtual import Virtual
 
