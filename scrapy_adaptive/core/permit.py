@@ -48,3 +48,8 @@ class Permit:
     """That of the whole crawl's slot, where all slots share a limit."""
     meters: tuple[Counted, ...] = ()
     """Where known limits count it."""
+
+    @property
+    def with_host(self) -> tuple[Permit, ...]:
+        """This permit, and that of the host's slot which was taken with it."""
+        return (self,) if self.host is None else (self, self.host)

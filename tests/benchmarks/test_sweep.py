@@ -28,4 +28,4 @@ def test_it_is_another_one_for_all_of_them() -> None:
     finally:
         constant.set(usual)
     assert found == [7.0] * 3
-    assert epoch.MINUTE == usual
+    assert getattr(constant.home, constant.name) == usual
