@@ -16,34 +16,35 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from scrapy_adaptive.core.pacing.latency import next_delay
-from scrapy_adaptive.simulation.machine import BusyMachine
-from scrapy_adaptive.simulation.network import network
-from scrapy_adaptive.simulation.pages import pages
-from scrapy_adaptive.simulation.servers.bans import BanServer, WhileBanned
-from scrapy_adaptive.simulation.servers.base import Page, Server
-from scrapy_adaptive.simulation.servers.combined import (
+from scrapy_adaptive.models import (
+    SERVICES,
+    BanServer,
+    BucketServer,
     ClassesServer,
+    CounterServer,
+    DeadPagesServer,
     FailingServer,
     FirstVisitServer,
+    FreeServer,
     Gate,
     HiddenBackendServer,
+    LogServer,
     NestedServer,
-)
-from scrapy_adaptive.simulation.servers.faults import DeadPagesServer, NoisyServer, SilentServer
-from scrapy_adaptive.simulation.servers.occupancy import FreeServer
-from scrapy_adaptive.simulation.servers.rates import constant, stepped, waving
-from scrapy_adaptive.simulation.servers.service import (
-    SERVICES,
+    NoisyServer,
     PlacesServer,
     Service,
+    SilentServer,
     SlowServer,
+    TellingServer,
+    WhileBanned,
+    WindowServer,
     WorkersServer,
+    constant,
     service,
+    stepped,
+    waving,
 )
-from scrapy_adaptive.simulation.servers.telling import TellingServer
-from scrapy_adaptive.simulation.servers.token_bucket import BucketServer
-from scrapy_adaptive.simulation.servers.windows import CounterServer, LogServer, WindowServer
+from scrapy_adaptive.simulate import BusyMachine, Page, Server, network, pages
 
 AUTO = math.inf
 """The target concurrency that latency itself finds."""
@@ -53,6 +54,9 @@ PER_DOMAIN = 64
 
 WHOLE = 7200.0
 """Seconds of a crawl."""
+
+MAX_DELAY = 60.0
+"""Most seconds that the law of AutoThrottle lets pass between two requests, by default."""
 
 SAMPLES = 20_000
 """Latencies by which the oracle knows what AutoThrottle's law allows on a network."""
@@ -206,15 +210,9 @@ class Site:
         if self.target_concurrency == AUTO:
             return most
         at, total = latencies[0], 0.0
-        for latency in latencies:
-            at = next_delay(
-                at,
-                latency,
-                target_concurrency=self.target_concurrency,
-                floor=0.0,
-                most=60.0,
-                may_lower=True,
-            )
+        for latency in latencies:  # the law of AutoThrottle
+            target = latency / self.target_concurrency
+            at = min(MAX_DELAY, max(target, 0.5 * (at + target)))
             total += at
         return min(most, SAMPLES / total)
 

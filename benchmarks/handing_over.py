@@ -22,11 +22,7 @@ from typing import NamedTuple
 
 from benchmarks.arguments import amount, new_folder
 from benchmarks.tables import Table
-from scrapy_adaptive.simulate import governor_of
-from scrapy_adaptive.simulation.crawl import Crawl
-from scrapy_adaptive.simulation.network import network
-from scrapy_adaptive.simulation.readings import Readings, read
-from scrapy_adaptive.simulation.spec import read_spec
+from scrapy_adaptive.simulate import Crawl, Readings, governor_of, network, read, read_spec
 
 SERVERS = ("bucket:10/20", "window:120/60", "cap:4/0.5", "ban:5/20/60")
 """A bucket, a window, a cap and a ban."""

@@ -29,13 +29,12 @@ from typing import Any, NamedTuple
 
 from benchmarks.arguments import amount, beginning_of, new_folder, whole
 from benchmarks.tables import Table
-from scrapy_adaptive.simulate import governor_of
-from scrapy_adaptive.simulation.crawl import Crawl
-from scrapy_adaptive.simulation.network import MEAN, network
-from scrapy_adaptive.simulation.readings import read
-from scrapy_adaptive.simulation.spec import read_spec
+from scrapy_adaptive.simulate import Crawl, governor_of, network, read, read_spec
 
 Rule = dict[str, Any]
+
+ROUND_TRIP = 0.05
+"""Mean seconds of a message over the network and back."""
 
 
 class Case(NamedTuple):
@@ -52,7 +51,7 @@ class Case(NamedTuple):
     @property
     def reach(self) -> float:
         """Most of the limit that a client gets who waits for an answer before it sends another."""
-        return self.service / (self.service + 2.0 * MEAN) if self.service else 1.0
+        return self.service / (self.service + ROUND_TRIP) if self.service else 1.0
 
 
 CASES = (

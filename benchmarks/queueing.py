@@ -32,7 +32,6 @@ from benchmarks.arguments import amount, new_folder, numbers
 from benchmarks.simulation import ROWS, governor, play
 from benchmarks.tables import Table
 from scrapy_adaptive.core.pacing.concurrency import Slowness
-from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.simulation.crawl import HOST
 
 SITE = next(row for row in ROWS if row.spec == "queue:4/0.25,random")
@@ -72,11 +71,10 @@ class Unlimited(Slowness):
 def crawl(job: tuple[str, float, int, float]) -> tuple[float, float]:
     """One crawl; returns its median latency and its goodput."""
     arm, target, seed, minutes = job
-    limits = Limits(target_concurrency=target, concurrency=IN_FLIGHT)
     if arm == OURS:
-        crawler = governor(limits, seed)
+        crawler = governor(target, seed)
     else:
-        crawler = governor(limits, seed, "aimd")  # it has no limit before a refusal
+        crawler = governor(target, seed, "aimd")  # it has no limit before a refusal
         crawler.slot(HOST, 0.0).slowness = Unlimited()
     readings = play(crawler, SITE, seed, 60.0 * minutes)
     return readings.median_latency or 0.0, 100.0 * (readings.whole.goodput_ratio or 0.0)

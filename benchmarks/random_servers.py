@@ -33,19 +33,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import Pool
-from typing import cast
+from typing import Any
 
 from benchmarks.arguments import among, new_folder, whole
 from benchmarks.cubic_governor import CubicGovernor
 from benchmarks.drawn_servers import AUTO, GROUPS, PER_DOMAIN, WHOLE, Site, drawn
 from benchmarks.tables import Table
-from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
-from scrapy_adaptive.core.ceiling.registry import CEILINGS
-from scrapy_adaptive.core.governor import Governor
-from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.simulation.crawl import Crawl, Timeline
-from scrapy_adaptive.simulation.readings import longest_pause
-from scrapy_adaptive.simulation.servers.rates import allowed
+from scrapy_adaptive.models import allowed
+from scrapy_adaptive.simulate import Crawl, Timeline, governor_of, longest_pause
 
 LEAST = 600.0
 """Least seconds of a crawl that is cut short after so many pages."""
@@ -62,7 +57,7 @@ RUDE = 1.0
 LATE = 1.3
 """Times the oracle's that a short crawl may take, and 10 s."""
 
-LAWS = (*CEILINGS, "cubic")
+LAWS = ("hold", "aimd", "cubic")
 """What may pace a crawl."""
 
 
@@ -87,18 +82,17 @@ class Found:
     is_late: bool = False
 
 
-def governor(site: Site, law: str, seed: str) -> Governor:
+def governor(site: Site, law: str, seed: str) -> Any:
     """What paces one crawl."""
+    target, is_auto = site.target_concurrency, site.target_concurrency == AUTO
     if law == "cubic":
-        target = PER_DOMAIN if site.target_concurrency == AUTO else site.target_concurrency
-        return cast("Governor", CubicGovernor(target))
-    limits = Limits(target_concurrency=site.target_concurrency, concurrency=PER_DOMAIN)
-    return Governor(
-        limits,
-        global_breaker=GlobalBreaker(slots=5, window=10.0, cooldown=5.0),
-        chance=random.Random(f"{seed} governor").random,
-        ceiling=law,
-    )
+        return CubicGovernor(PER_DOMAIN if is_auto else target)
+    settings = {
+        "ADAPTIVE_CEILING": law,
+        "ADAPTIVE_TARGET_CONCURRENCY": "auto" if is_auto else target,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": PER_DOMAIN,
+    }
+    return governor_of(settings, random.Random(f"{seed} governor").random)
 
 
 def crawl(job: tuple[str, str, int, int], pages: int) -> Found:

@@ -25,11 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.arguments import amount, new_folder
 from benchmarks.tables import Table
-from scrapy_adaptive.simulate import governor_of
-from scrapy_adaptive.simulation.crawl import Crawl
-from scrapy_adaptive.simulation.network import network
-from scrapy_adaptive.simulation.readings import Readings, read
-from scrapy_adaptive.simulation.spec import read_spec
+from scrapy_adaptive.simulate import Crawl, Readings, governor_of, network, read, read_spec
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor

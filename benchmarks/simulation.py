@@ -28,16 +28,19 @@ import random
 import statistics
 from dataclasses import dataclass
 from multiprocessing import Pool
+from typing import Any
 
 from benchmarks.arguments import amount, new_folder, numbers, part_of
 from benchmarks.tables import Table
-from scrapy_adaptive.core.breaker.global_breaker import GlobalBreaker
-from scrapy_adaptive.core.governor import Governor
-from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.simulation.crawl import Crawl
-from scrapy_adaptive.simulation.network import MEAN, network
-from scrapy_adaptive.simulation.readings import Part, Readings, read
-from scrapy_adaptive.simulation.spec import read_spec
+from scrapy_adaptive.simulate import (
+    Crawl,
+    Part,
+    Readings,
+    governor_of,
+    network,
+    read,
+    read_spec,
+)
 
 GOODPUT_SLACK = 1.0
 """Points of goodput by which a row may be under its bar."""
@@ -65,7 +68,10 @@ class Row:
         return self.spec if self.network == "constant" else f"{self.spec} {self.network}"
 
 
-CLOSED = 0.25 / (0.25 + 2 * MEAN)
+ROUND_TRIP = 0.05
+"""Mean seconds of a message over the network and back."""
+
+CLOSED = 0.25 / (0.25 + ROUND_TRIP)
 """Share of a cap's capacity that as many outstanding requests get, each 0.25 s in service."""
 
 UNBOUND = 1000.0
@@ -199,24 +205,26 @@ HEADS = ("goodput", "worst", "refused", "2nd half", "", "10 min", "", "reached",
 IN_FLIGHT = 500
 
 
-def governor(limits: Limits, seed: int, ceiling: str = "hold") -> Governor:
+def governor(target_concurrency: float, seed: int, ceiling: str = "hold") -> Any:
     """The governor of one crawl, alone with its site."""
-    return Governor(
-        limits,
-        global_breaker=GlobalBreaker(slots=5, window=10.0, cooldown=5.0),
-        chance=random.Random(f"{seed} governor").random,
-        ceiling=ceiling,
-    )
+    settings = {
+        "ADAPTIVE_CEILING": ceiling,
+        "ADAPTIVE_TARGET_CONCURRENCY": (
+            "auto" if target_concurrency == math.inf else target_concurrency
+        ),
+        "CONCURRENT_REQUESTS_PER_DOMAIN": IN_FLIGHT,
+    }
+    return governor_of(settings, random.Random(f"{seed} governor").random)
 
 
 def crawl(job: tuple[Row, int, float]) -> Readings:
     """One crawl of one row."""
     row, seed, minutes = job
-    limits = Limits(target_concurrency=row.target_concurrency, concurrency=IN_FLIGHT)
-    return play(governor(limits, seed), row, seed, 60.0 * (row.minutes or minutes))
+    crawler = governor(row.target_concurrency, seed)
+    return play(crawler, row, seed, 60.0 * (row.minutes or minutes))
 
 
-def play(crawler: Governor, row: Row, seed: int, until: float) -> Readings:
+def play(crawler: Any, row: Row, seed: int, until: float) -> Readings:
     """What a crawl of that row comes to by that instant, in seconds, paced by this governor."""
     site = read_spec(row.spec, seed)
     delay = network(row.network, random.Random(f"{seed} network"))

@@ -20,12 +20,12 @@ from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.settings import read_settings, unknown_names
 from scrapy_adaptive.core.headers.parse import Hints
 from scrapy_adaptive.core.types import Outcome
-from scrapy_adaptive.simulation.crawl import Crawl
+from scrapy_adaptive.simulation.crawl import Crawl, Timeline
 from scrapy_adaptive.simulation.drawing import check_drawing, draw
 from scrapy_adaptive.simulation.machine import BusyMachine
 from scrapy_adaptive.simulation.network import NETWORKS, network
 from scrapy_adaptive.simulation.pages import pages
-from scrapy_adaptive.simulation.readings import read
+from scrapy_adaptive.simulation.readings import Part, Readings, longest_pause, read
 from scrapy_adaptive.simulation.servers.base import (
     ACCEPTED,
     REFUSED,
@@ -33,22 +33,32 @@ from scrapy_adaptive.simulation.servers.base import (
     Reply,
     Server,
 )
+from scrapy_adaptive.simulation.spec import Site, read_spec
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor
-    from scrapy_adaptive.simulation.crawl import Timeline
-    from scrapy_adaptive.simulation.readings import Readings
 
 __all__ = [
     "ACCEPTED",
     "REFUSED",
     "BusyMachine",
+    "Crawl",
     "Hints",
     "Outcome",
     "Page",
+    "Part",
+    "Readings",
     "Reply",
     "Server",
     "Simulated",
+    "Site",
+    "Timeline",
+    "governor_of",
+    "longest_pause",
+    "network",
+    "pages",
+    "read",
+    "read_spec",
     "simulate",
 ]
 

@@ -16,7 +16,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy.utils.test import get_crawler
 
 import scrapy_adaptive
-from scrapy_adaptive import simulate
+from scrapy_adaptive import models, simulate
 from scrapy_adaptive.adapters import reporting
 from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.observing import Observer
@@ -205,8 +205,10 @@ def test_every_event_and_reason_is_on_the_page_of_the_journal_and_no_other_is() 
 def test_every_public_name_is_on_the_page_of_the_api_and_no_other_is() -> None:
     told = re.findall(r"^\.\. \w+:: scrapy_adaptive\.([\w.]+)", read("reference/api"), re.MULTILINE)
     simulated = {name.removeprefix("simulate.") for name in told if name.startswith("simulate.")}
+    modelled = [name.removeprefix("models.") for name in told if name.startswith("models.")]
     assert sorted(each for each in told if "." not in each) == sorted(scrapy_adaptive.__all__)
     assert simulated | {"ACCEPTED", "REFUSED", "Outcome"} == set(simulate.__all__)
+    assert sorted(modelled) == sorted(models.__all__)
 
 
 def test_every_outcome_is_on_the_page_of_the_api_and_no_other_is() -> None:
