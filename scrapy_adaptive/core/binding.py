@@ -68,7 +68,7 @@ _OF_CRAWL = {
 }
 
 _STOPS = frozenset({Reason.GLOBAL, Reason.UPLINK})
-"""Nothing is sent to any site: that matters more than a site's own pause, however long."""
+"""Nothing is sent to any site: that matters more than a site's own pause, unless it is parked."""
 
 _PAUSES = frozenset({Reason.PAUSED, Reason.IN_FLIGHT, Reason.PROBE, Reason.RECHECK})
 
@@ -96,7 +96,7 @@ def binding(governor: Governor, key: str, now: float) -> Binding | None:
 
 
 def _of_rule(governor: Governor, key: str, blocked: Blocked | None, now: float) -> Binding | None:
-    """The known limit for which requests of this slot wait, if they wait longer than for it."""
+    """The known limit that holds requests of this slot, if it holds them longer than `blocked`."""
     known = governor.known
     held = None if known is None else known.held(key, now)
     if known is None or held is None or (blocked is not None and blocked.until >= held.until):

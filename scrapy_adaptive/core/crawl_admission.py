@@ -153,7 +153,7 @@ class CrawlAdmission:
         return key in self._slots or self._slots.lasting_pause(key, now) is not None
 
     def paused_until(self, key: str, now: float) -> float:
-        """The instant that ends the pause of this slot; 0 for none. The slot is not made."""
+        """The instant until which this slot is paused; 0 if it is not. The slot is not made."""
         slot = self._slots.get(key)
         if slot is not None:
             return slot.paused_until
@@ -162,12 +162,12 @@ class CrawlAdmission:
 
     @property
     def crawl_paused_until(self) -> float:
-        """The instant that ends the pause of a limit that the whole crawl shares; 0 for none."""
+        """The instant until which a limit that the whole crawl shares pauses it; 0 for none."""
         slot = self._crawl_wide.slot
         return 0.0 if slot is None else slot.paused_until
 
     def ready_at(self, key: str, now: float) -> Blocked | None:
-        """Why nothing may be sent for this slot at `now`, and until when; None when it may."""
+        """Why nothing may be sent for this slot at `now`, and until when; None when one may."""
         if self.known is not None:
             return self._ready_at(self._leaf(key, now), now)
         return self._slot_ready_at(key, now)
@@ -261,8 +261,8 @@ class CrawlAdmission:
         if self._uplink.is_down:
             blocked = later_of(blocked, self._blocked_by_test(key, now, queued=True))
         host = self._families.host_of(key)
-        held = None if host is None else self._blocked_in_queue(host, now, lead)
-        return blocked if held is None else later_of(blocked, held)
+        of_host = None if host is None else self._blocked_in_queue(host, now, lead)
+        return blocked if of_host is None else later_of(blocked, of_host)
 
     def _blocked_in_queue(self, key: str, now: float, lead: float) -> Blocked | None:
         slot = self._slots.get(key)
@@ -353,7 +353,7 @@ class CrawlAdmission:
 
 
 def later_of(blocked: Blocked | None, other: Blocked | None) -> Blocked | None:
-    """What holds for longer of the two."""
+    """The one of the two that blocks for longer."""
     if blocked is None or (other is not None and other.until > blocked.until):
         return other
     return blocked

@@ -2,8 +2,8 @@
 
 Laws
 ----
-* Of a slot that was paused its instant is kept until that has come, however many there are: none of
-  them is asked again before.
+* Of a slot that was paused the instant that ends its pause is kept until it has come, however many
+  there are: none of them is asked again before.
 * The states of at most so many others are kept, as text: the first guess when they come again.
 """
 
@@ -36,7 +36,7 @@ class WhyPaused(Enum):
 
 
 class LastingPause(NamedTuple):
-    """A pause that lasts."""
+    """A pause that is not over."""
 
     until: float
     """Monotonic seconds."""
@@ -83,7 +83,7 @@ class Forgotten:
         return iter(keys)
 
     def lasting_pause(self, key: str, now: float) -> LastingPause | None:
-        """The longest pause of that slot, if it lasts."""
+        """The longest pause of that slot, if it is not over."""
         found = [LastingPause(at[key], why) for why, at in self._paused.items() if key in at]
         longest = max(found, key=lambda pause: pause.until, default=None)
         return longest if longest is not None and now < longest.until else None
@@ -93,7 +93,7 @@ class Forgotten:
         return {key: at for key, at in self._paused[WhyPaused.PARKED].items() if now < at}
 
     def keep(self, key: str, state: State, at: float, ready_at: float = 0.0) -> None:
-        """Keep the state of a slot that is no more, or not yet there, and may send then."""
+        """Keep the state of a slot that is not there, and may send from `ready_at` on."""
         self._states.pop(key, None)
         self._states[key] = (json.dumps(state, separators=(",", ":")), at, ready_at)
 

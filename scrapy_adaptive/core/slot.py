@@ -1,4 +1,4 @@
-"""One slot: what it sends, with what it begins, and what others than its own answers do to it.
+"""One slot: what it sends, what it begins with, and what changes it beside its own answers.
 
 Laws
 ----
@@ -126,7 +126,7 @@ class Slot(Answers):
     def count_on(self, before: Slot, now: float) -> None:
         """This slot takes the place of that one, of which nothing is in use.
 
-        What rules let pass it learns anew when it is asked next.
+        What rules let pass is learned anew when the slot is asked next.
         """
         self.is_new = before.is_new
         self.accepted_count = before.accepted_count
@@ -137,8 +137,8 @@ class Slot(Answers):
             self._own_pause().count_on(before.pause.seconds(now))
 
     def pause_for(self, now: float, wait: float, announced: float | None = None) -> None:
-        """Pause for so long, `announced` seconds of it by the site's own word: no refusal of this
-        slot began it, so it cuts nothing, and an epoch that is under way goes on."""
+        """Wait for so long, `announced` seconds of it by the site's own word. No refusal of this
+        slot is the reason: it cuts nothing, and an epoch that is under way goes on."""
         self._excused |= self.phase is Phase.CLOSED
         self._begin_pause(now, wait, announced=announced)
         self._withdraw_probe()

@@ -291,7 +291,7 @@ class Admission:
 
     @property
     def paused_until(self) -> float:
-        """The instant that ends the pause, or the wait for a spent quota; 0 for neither."""
+        """The instant that ends the present wait, of a pause or for a spent quota; 0 for none."""
         paused = self.pause.until if self.phase is not Phase.CLOSED else 0.0
         return max(paused, self.pace.quotas.spent_until)
 
@@ -301,7 +301,7 @@ class Admission:
         return is_paused or now < self.pace.quotas.spent_until
 
     def paused_for(self, now: float) -> float:
-        """Seconds of the pause from now on; 0 for none."""
+        """Seconds that are left of the present wait of a pause; 0 for none."""
         return max(0.0, self.pause.until - now) if self.phase is Phase.OPEN else 0.0
 
     def is_parked(self, now: float) -> bool:

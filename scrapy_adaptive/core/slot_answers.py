@@ -2,8 +2,8 @@
 
 Laws
 ----
-* A refusal sent before the present congestion epoch began is no news: it lengthens the pause if it
-  must, it cuts nothing.
+* The refusal of a request that was sent before the present congestion epoch began is no news: it
+  lengthens the pause if it must, and cuts nothing.
 * A permit ends once.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .types import Recovery
 
 RECHECK_MOST = 12.0
-"""Most seconds of a pause before a recheck: just over ten, as people write limits."""
+"""Most seconds to wait before a recheck: just over ten, as people write limits."""
 
 PATIENCE = 3.0
 """Power of the visits that refused pages take, by which a recheck waits longer than usual."""
@@ -53,7 +53,7 @@ class Answers(Admission):
             self.doubts += 1
 
     def on_answer(self, permit: Permit, answer: Answer, now: float, chance: float) -> Decision:
-        """A request ended at `now`; `chance` in [0, 1) lengthens a pause a little."""
+        """A request ended at `now`; `chance` in [0, 1) lengthens a wait a little."""
         self._end(permit)
         before = self.delay
         if answer.quotas:
@@ -208,7 +208,7 @@ class Answers(Admission):
         return event, why
 
     def _trip(self, permit: Permit, answer: Answer, now: float) -> tuple[float, str]:
-        """An epoch begins: seconds of its first wait, and at which rate it began."""
+        """An epoch begins: seconds of its first wait, and the rate that was refused, in words."""
         failed = answer.outcome is Outcome.FAILED
         rate = self._begin_epoch(now, permit, again=failed and self._failures.go_on)
         if failed:
@@ -266,7 +266,7 @@ class Answers(Admission):
             self.pace.drain(now)
 
     def _after_probe(self, answer: Answer) -> float:
-        """Seconds of pause after a probe that was refused."""
+        """Seconds to wait after a probe that was refused."""
         return self._backoff.longer(
             rate=self.rate,
             announced=answer.announced,
@@ -285,8 +285,8 @@ class Answers(Admission):
             self._excused = True
 
     def roll_back(self, now: float) -> None:
-        """The present epoch is no fault of the pace: that of a class of pages, which has a slot of
-        its own from here, or of first visits."""
+        """The present epoch is not the fault of the pace, but of a class of pages, or of first
+        visits: take its cut back."""
         self.suspected.on_rollback()
         self.ceiling.on_class_split(now)
         self._excused = True

@@ -4,7 +4,7 @@ Laws
 ----
 * Of more than `most` slots the least recently used are forgotten, never one that has something in
   flight, nor one that others stand under. One that is paused keeps the instant that ends its pause.
-* A class of pages that alone is refused gets a slot of its own; its host is rolled back.
+* A class of pages that alone is refused gets a slot of its own; its host's epoch is rolled back.
 * What a forgotten slot had learned is what the next one of that key begins with.
 """
 
@@ -109,7 +109,7 @@ class Slots:
     # Slots that are not there
 
     def lasting_pause(self, key: str, now: float) -> LastingPause | None:
-        """The pause of a slot that is not there, if it lasts."""
+        """The pause of a slot that is not there, if it is not over."""
         return None if key in self._slots else self._forgotten.lasting_pause(key, now)
 
     def parked(self, now: float) -> dict[str, float]:
@@ -254,7 +254,7 @@ class Slots:
     def _split(
         self, host: Slot, kind: str, answer: Answer, decision: Decision, now: float
     ) -> Decision:
-        """Give this class of pages a slot of its own; the host is rolled back."""
+        """Give this class of pages a slot of its own; the host's epoch is rolled back."""
         key = self.families.add(host.key, kind)
         if key is None or host.classes is None:
             return decision

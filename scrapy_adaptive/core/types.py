@@ -113,9 +113,9 @@ class Answer(NamedTuple):
     silent: bool = False
     """Whether nothing came back: no connection, no name, no answer in time."""
     announced: float | None = None
-    """Seconds of pause the site itself asked for."""
+    """Seconds to wait, which the site itself asked for."""
     quotas: tuple[Quota, ...] = ()
-    """What the headers of the response tell of the site's quotas."""
+    """What the headers of the response say of the site's quotas."""
     page: Page | None = None
     """Needed on a refusal or a failure, and while the slot suspects pages."""
     kind: str | None = None
@@ -130,7 +130,7 @@ class Decision(NamedTuple):
     """Least seconds between two sends from now on."""
     delay_change: float
     wait: float
-    """Seconds of pause from now; 0 when there is none."""
+    """Seconds to wait from now; 0 when the slot need not wait."""
     why: str
     """Empty for an acceptance, after which the delay is what the slot is bound by."""
     split: str = ""

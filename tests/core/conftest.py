@@ -29,6 +29,6 @@ BEFORE = [parts(each) for each in SHARED]
 
 @pytest.fixture(autouse=True)
 def _nothing_shared_changes() -> Iterator[None]:
-    """A slot that told one of these something would have told it all other slots."""
+    """A slot that changed one of these would have changed it for all other slots."""
     yield
     assert [parts(each) for each in SHARED] == BEFORE

@@ -46,7 +46,7 @@ class Seen:
     paused: bool = False
     """A refusal has arrived, and no probe has been accepted since."""
     was_forgotten: bool = False
-    """It was forgotten while it was paused: what is left of that is pause, or the whole pause."""
+    """It was forgotten while it was paused: what is left is a mere wait, or the whole pause."""
     excusable: bool = False
     """A page was found to be broken or failing in this pause: its cut may have been taken back."""
     quiet_until: float = -math.inf

@@ -191,7 +191,7 @@ def test_the_breaker_of_the_whole_crawl() -> None:
     assert by(virtual) == "breaker"
 
 
-def test_a_stop_of_the_whole_crawl_is_told_before_a_sites_own_pause() -> None:
+def test_a_stop_of_the_whole_crawl_is_named_before_a_sites_own_pause() -> None:
     """But not before a wait of hours that the site itself asked for."""
     virtual = Virtual(replace(FREE, max_pause=60.0), global_slots=1)
     virtual.refuse(virtual.send("a"), announced=30.0)

@@ -135,7 +135,7 @@ class TestPermits:
         virtual.accept(permit)
         assert virtual.blocked("small") is None
 
-    def test_what_may_not_go_is_answered_with_its_hold(self) -> None:
+    def test_what_may_not_go_is_answered_with_what_blocks_it(self) -> None:
         virtual = Virtual(PACED)
         virtual.send()
         assert virtual.governor.take("a", 0.5) == Blocked(1.0, Reason.DELAY)

@@ -24,7 +24,7 @@ KEYS = st.sampled_from("aaaaabcdef")
 PICKS = st.integers(0, 63)
 OUTCOMES = st.sampled_from([Outcome.ACCEPTED, Outcome.ACCEPTED, Outcome.REFUSED, Outcome.FAILED])
 LATENCIES = st.none() | st.sampled_from([0.0, 0.05, 2.0, 300.0])
-TOLD = st.none() | st.none() | st.sampled_from([0.0, 0.5, 30.0, 86_400.0])
+ANNOUNCED = st.none() | st.none() | st.sampled_from([0.0, 0.5, 30.0, 86_400.0])
 PAGES = st.sampled_from(["x", "x", "y", "z", None])
 SECONDS = st.sampled_from([0.0, 0.01, 0.3, 2.0, 20.0, 4000.0])
 MICROSECOND = 2e-6
@@ -113,7 +113,7 @@ class Crawl(Observer):
         self.out.append(permit)
         self.ends["granted"] += 1
 
-    @rule(key=KEYS, outcome=OUTCOMES, announced=TOLD, page=PAGES)
+    @rule(key=KEYS, outcome=OUTCOMES, announced=ANNOUNCED, page=PAGES)
     def fetch(self, key: str, outcome: Outcome, announced: float | None, page: Page | None) -> None:
         """One request goes when it may, and it is answered before anything else happens."""
         before = len(self.out)
@@ -121,7 +121,7 @@ class Crawl(Observer):
         if len(self.out) > before:
             self.answer(before, outcome, None, announced, page, ok=True)
 
-    @rule(key=KEYS, pages=st.sampled_from(["xyx", "xxxx", "xyxyx"]), announced=TOLD)
+    @rule(key=KEYS, pages=st.sampled_from(["xyx", "xxxx", "xyxyx"]), announced=ANNOUNCED)
     def meet_a_broken_page(self, key: str, pages: str, announced: float | None) -> None:
         """Page x is refused whatever the pace, and the others are served."""
         for page in pages:
@@ -134,7 +134,7 @@ class Crawl(Observer):
         pick=PICKS,
         outcome=OUTCOMES,
         latency=LATENCIES,
-        announced=TOLD,
+        announced=ANNOUNCED,
         page=PAGES,
         ok=st.booleans(),
     )
@@ -267,8 +267,9 @@ class Crawl(Observer):
 
     @invariant()
     def only_an_event_can_be_waited_for_without_end(self) -> None:
-        holds = {slot.key: self.governor.ready_at(slot.key, self.now) for slot in [*self.governor]}
-        for key, blocked in holds.items():
+        slots = [*self.governor]
+        found = {slot.key: self.governor.ready_at(slot.key, self.now) for slot in slots}
+        for key, blocked in found.items():
             if blocked is not None and blocked.reason is Reason.GLOBAL:
                 assert blocked.until == (math.inf if self.out else self.end_at + self.cooldown)
             elif blocked is not None and blocked.until == math.inf:

@@ -75,7 +75,7 @@ def test_a_wakeup_is_asked_for_anew_where_a_clock_stood_still() -> None:
     assert crawl.blocked() is None
 
 
-def test_a_governor_with_chance_of_its_own_forgets_nobody_who_asked_for_pause() -> None:
+def test_a_governor_with_chance_of_its_own_forgets_nobody_who_asked_for_a_wait() -> None:
     """Sites in any order: what one has asked for holds, whoever was forgotten meanwhile."""
     chance = random.Random(1)
     crawl = Virtual(max_slots=3, global_slots=1000, ceiling="hold")

@@ -125,7 +125,7 @@ class TestPutAside:
 
 
 class TestPausedFromElsewhere:
-    """Most slots of its host are refused: this one is silent as long, whatever it does just now."""
+    """Most slots of its host are refused: this one waits as long, whatever it does just now."""
 
     @pytest.fixture
     def virtual(self) -> Virtual:
@@ -139,7 +139,7 @@ class TestPausedFromElsewhere:
         return virtual
 
     def test_an_epoch_that_is_under_way_goes_on(self, virtual: Virtual) -> None:
-        """The next pause is longer than the last, not the first again."""
+        """The next wait is longer than the last, not the first again."""
         before = virtual.now
         virtual.slot().pause_for(virtual.now, 60.0)
         virtual.wait_out()

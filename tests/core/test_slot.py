@@ -1,7 +1,7 @@
 """One slot through trips, pauses, probes and rechecks, with numbers worked by hand.
 
 Most stories start at one request a second (`PACED`): a first refusal leaves half of it, so
-the delay is 2 s and the pause 1.2 gaps of it, 2.4 s.
+the delay is 2 s and the first wait 1.2 gaps of it, 2.4 s.
 """
 
 import math
@@ -38,7 +38,7 @@ def refused_probe(virtual: Virtual, *, page: str | None = None) -> Decision:
 
 
 class TestTrips:
-    """Pain: everything stops until what is in flight is back and the wait is over."""
+    """Congestion: everything stops until what is in flight is back and the wait is over."""
 
     def test_five_in_flight_at_a_trip_and_none_leaves_until_the_last_is_back(self) -> None:
         """Without a delay one page a second is taken for accepted: 0.5/s, 2.4 s from t = 1.
@@ -142,7 +142,7 @@ class TestTrips:
         assert {decision.delay_change for decision in decisions} == {0.0}
         assert virtual.slot().delay == 2.0
 
-    def test_a_late_refusal_lengthens_the_pause_by_what_it_was_told(self) -> None:
+    def test_a_late_refusal_lengthens_the_pause_by_what_it_asks_for(self) -> None:
         """The trip at 1 s says until 3.4 s, the late refusal says until 31 s."""
         virtual = Virtual(UNPACED)
         first, second = virtual.send_many(2)
@@ -159,7 +159,7 @@ class TestTrips:
         virtual.refuse(second, announced=1.0)
         assert virtual.blocked() == Blocked(61.0, Reason.PAUSED)
 
-    def test_a_wait_that_the_site_told_is_kept_whole_even_for_a_day(self) -> None:
+    def test_a_wait_that_the_site_announced_is_kept_whole_even_for_a_day(self) -> None:
         virtual = Virtual(PACED)
         assert virtual.refuse(virtual.send(), announced=86_400.0).wait == 86_400.0
         assert virtual.blocked() == Blocked(86_400.0, Reason.PARKED)
@@ -180,7 +180,7 @@ class TestTrips:
 
     @pytest.mark.parametrize(("reset", "reason"), [(3600.0, "QUOTA"), (3601.0, "PARKED")])
     def test_so_is_a_quota_that_is_spent_for_longer(self, reset: float, reason: str) -> None:
-        """Nothing was refused: the last page that was served told it."""
+        """Nothing was refused: the last page that was served announced it."""
         virtual = Virtual(PACED)
         virtual.accept(virtual.send(), quotas=(Quota(0, reset),))
         assert virtual.blocked() == Blocked(reset, Reason[reason])
@@ -220,7 +220,7 @@ class TestTrips:
         virtual.wait_out()
         assert virtual.send().probe
 
-    def test_chance_lengthens_a_pause_by_two_percent_at_most(self) -> None:
+    def test_chance_lengthens_a_wait_by_two_percent_at_most(self) -> None:
         virtual = Virtual(PACED, chance=0.5)
         assert virtual.refuse(virtual.send(), announced=100.0).wait == pytest.approx(101.0)
 
@@ -503,7 +503,7 @@ class TestFailures:
         assert virtual.refuse(virtual.send()).again
 
 
-def test_a_late_refusal_in_a_pause_that_another_slot_began_is_told_to_no_other() -> None:
+def test_a_late_refusal_in_a_pause_that_another_slot_began_changes_no_other() -> None:
     """It is this slot's own, which never met congestion; the fixture looks at what slots share."""
     virtual = Virtual(ceiling="hold")
     permit = virtual.send()

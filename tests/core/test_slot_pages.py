@@ -1,4 +1,4 @@
-"""A broken page is told from a pace that is too high, at the cost of one recheck."""
+"""A broken page is distinguished from a pace that is too high, at the cost of one recheck."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def rechecked(virtual: Virtual, *, page: str, accepted: bool) -> Event:
 
 
 class TestRechecks:
-    """An isolated refusal: after one more pause the page itself is asked."""
+    """An isolated refusal: after one more wait the page itself is asked for."""
 
     def test_a_recheck_waits_a_gap_and_a_fifth(self, suspecting: Virtual) -> None:
         """2.4 s at 0.5/s, from the probe's acceptance at 2.8 s."""
@@ -51,7 +51,7 @@ class TestRechecks:
         assert suspecting.slot().wanted is Wanted.ANY
 
     def test_a_first_wait_that_the_site_asked_for_is_not_repeated(self) -> None:
-        """600 s were told, and sufficed; 2.4 s at 0.5/s are enough to ask the page again."""
+        """600 s were announced, and sufficed; 2.4 s at 0.5/s are enough before the recheck."""
         virtual = Virtual(PACED)
         virtual.refuse(virtual.send(), page="x", announced=600.0)
         virtual.fetch(page="y")
@@ -115,7 +115,7 @@ class TestRechecks:
         assert suspecting.slot().delay == 1.0
 
     def test_after_an_excused_page_there_is_a_breath_and_a_probe(self, suspecting: Virtual) -> None:
-        """Refused at 5.2 s: silent until 5.45 s, and the pace of 1/s is kept too."""
+        """Refused at 5.2 s: paused until 5.45 s, and the pace of 1/s is kept too."""
         rechecked(suspecting, page="x", accepted=False)
         assert suspecting.held_until(Reason.PAUSED) == pytest.approx(5.45)
         suspecting.wait_until(5.45)
@@ -140,7 +140,7 @@ class TestRechecks:
         decision = virtual.refuse_always("x", after=7)
         assert (decision.event, decision.again) == (Event.BROKEN, False)
 
-    def test_what_a_broken_page_was_told_is_obeyed(self, suspecting: Virtual) -> None:
+    def test_a_wait_that_a_broken_page_asks_for_is_kept(self, suspecting: Virtual) -> None:
         suspecting.wait_out()
         assert suspecting.refuse(suspecting.send(), page="x", announced=40.0).wait == 40.0
 
@@ -174,7 +174,7 @@ class TestOnlyRefusedPagesLeft:
     """A host with nothing else queued: the third refused probe in a row is a broken page."""
 
     def test_the_third_refused_probe_of_refused_pages_is_broken(self) -> None:
-        """Silent for 2.4, 4.8 and 16 s in all; then the page goes, and its cut is taken back."""
+        """Paused for 2.4, 4.8 and 16 s in all; then the page goes, and its cut is taken back."""
         virtual = Virtual(PACED)
         virtual.refuse(virtual.send(), page="x")
         events, sent_at = [], []
@@ -241,7 +241,7 @@ class TestOnlyRefusedPagesLeft:
             assert virtual.refuse(virtual.send(), page=page).event is Event.PROBE_REFUSED
 
     def test_pages_refused_together_go_one_after_the_other(self) -> None:
-        """x and y were refused together, so neither is no fault of the pace."""
+        """x and y were refused together, so neither clears the pace of blame."""
         virtual = Virtual(Limits(start_delay=0.0))
         for page, permit in zip("xy", virtual.send_many(2), strict=True):
             virtual.refuse(permit, page=page)

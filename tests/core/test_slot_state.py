@@ -74,7 +74,7 @@ def handed_over(crawl: Virtual, limits: Limits, ceiling: str, *, age: float = 0.
 def test_a_slot_that_was_handed_over_decides_as_the_one_that_was_not(
     before: list[tuple[Answer, int]], after: list[tuple[Answer, int]], limits: Limits, ceiling: str
 ) -> None:
-    """The same facts at the same times, told by another clock: the same instants and delays."""
+    """The same facts at the same times, by another clock: the same instants and delays."""
     crawl = Virtual(limits, ceiling=ceiling)
     page = 0
     for answer, count in before:
@@ -133,7 +133,7 @@ def state_of(crawl: Virtual) -> dict[str, Any]:
 
 
 def announced(seconds: float) -> Virtual:
-    """A crawl whose site has asked for so many seconds of pause."""
+    """A crawl whose site has asked it to wait for so many seconds."""
     crawl = Virtual()
     crawl.refuse(crawl.send(), announced=seconds)
     return crawl

@@ -113,7 +113,7 @@ def test_each_of_those_who_are_ready_has_its_turn_in_bounded_time(
 
 
 class TurnsMachine(RuleBasedStateMachine):
-    """A queue beside a plain list of those who are ready, longest waiting first."""
+    """Turns beside a plain list of those who are ready, longest waiting first."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ UNPACED = Limits(start_delay=0.0)
 
 @pytest.fixture
 def excused() -> Virtual:
-    """Page "x" asked for 600 s and was found to be at fault: a breath of pause, and no cut."""
+    """Page "x" asked for 600 s and was found to be at fault: a wait of a breath, and no cut."""
     virtual = Virtual(PACED)
     virtual.refuse(virtual.send(), page="x", announced=600.0)
     virtual.fetch(page="y")
@@ -86,10 +86,10 @@ class TestBounds:
         assert virtual.refuse(virtual.send(), announced=0.0).wait >= BREATH
 
 
-class TestSilences:
-    """A pause that was too short is followed by none that is shorter."""
+class TestWaits:
+    """A wait that was too short is followed by none that is shorter."""
 
-    def test_a_pause_beyond_the_longest_rung_does_not_fall_back_to_it(self) -> None:
+    def test_a_wait_beyond_the_longest_rung_does_not_fall_back_to_it(self) -> None:
         """1.2 gaps of an hour are 4320 s; the longest rung is 3660 s. Twice as long, then."""
         backoff = Backoff()
         assert backoff.first(rate=1 / 3600, announced=None) == pytest.approx(4320.0)
@@ -112,7 +112,7 @@ class TestSilences:
         assert backoff.longer(rate=0.5, announced=None) == 30.0
 
     def test_a_wait_that_a_late_refusal_asked_for_counts_as_outlasted(self) -> None:
-        """15 s were told late: when they are too short, the rest of 32 s is tried, not of 16."""
+        """15 s were asked for late: if they are too short, the rest of 32 s is tried, not of 16."""
         virtual = Virtual(UNPACED)
         first, late = virtual.send_many(2)
         virtual.wait(1.0)
@@ -279,7 +279,7 @@ class TestPermits:
         assert virtual.blocked() is None
 
     def test_one_place_is_promised_for_a_probe_however_long_the_pause_was(self) -> None:
-        """60 s were told; a second place is not free 3 s later, when the first is promised."""
+        """60 s were announced; a second place is not free 3 s later, when the first is promised."""
         virtual = Virtual(PACED)
         virtual.refuse(virtual.send(), announced=60.0)
         virtual.wait_out()
@@ -297,7 +297,7 @@ class TestPermits:
         assert virtual.governor.reserve("a", 60.0) == Blocked(121.2, Reason.DELAY)
 
 
-def test_the_pause_before_a_recheck_does_not_count_as_slowness() -> None:
+def test_the_wait_before_a_recheck_does_not_count_as_slowness() -> None:
     """A second trip right after it cuts to a half of the pace, not to a page a second."""
     virtual = Virtual(Limits(start_delay=0.01))
     virtual.fetch(20)

@@ -42,12 +42,12 @@ class Virtual:
         slot_limits: bounds of the others, by key.
         global_slots: distinct slots that open the global breaker.
         window: seconds within which they must trip.
-        cooldown: seconds of pause of the whole crawl.
+        cooldown: seconds for which the whole crawl waits.
         global_rate: sends a second over all slots; 0 sets no bound.
         max_slots: most slots remembered.
         chance: the number in [0, 1) behind every jitter.
         ceiling: name of the law that learns a slot's limit. AIMD by default: its cuts are at once
-            and easily worked by hand, so stories of pauses and pages are told with it.
+            and easily worked by hand, so stories of pauses and pages use it.
     """
 
     def __init__(

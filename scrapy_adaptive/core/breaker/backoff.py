@@ -6,15 +6,16 @@ Laws
 * Without a word from the site: at least 1.2 gaps of the rate in use, at least 0.25 s, and until
   what was served beyond the pace is repaid.
 * When that was too short: once more, up to 5.5 s or for a debt, as chance may have refused. Then
-  the pause that worked before. Then until the pause in all is just over the units in which
-  people write limits; each is longer than the last, and in the end twice as long as all before it.
+  the wait that worked before. Then until the whole pause is just over one of the units in which
+  people write limits. Each of these waits is longer than the last, and in the end twice as long as
+  all before it.
 * What the site asked for, and was too short twice, grows the same way. From then on what is owed is
   slept off all the same.
 * Where refusals come by chance, as many test requests may be refused as chance explains, after the
-  same pause each.
-* Where a host fails instead of refusing, the pause begins at 0.25 s and doubles, up to a second.
+  same wait each.
+* Where a host fails instead of refusing, the wait begins at 0.25 s and doubles, up to a second.
   So it does where a site asks for a wait of 0 s: then no window of time must end.
-* Chance only lengthens a pause.
+* Chance only lengthens a wait.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ from scrapy_adaptive.core.state.fields import Seconds
 from scrapy_adaptive.core.types import Recovery
 
 BREATH = 0.25
-"""Least seconds of a pause after any refusal: a refusal is never answered at once."""
+"""Least seconds to wait after any refusal: no request follows a refusal at once."""
 
 GAPS = 1.2
-"""Gaps in the first wait: one lets a token come back, the rest is margin. Those of the rate
-that is in use once the refusal was felt."""
+"""Gaps in the first wait: one lets a token come back, the rest is margin. They are gaps of the
+rate that is in use after the refusal."""
 
 CREDIT = 2
 """Times in a row that a debt may be too short before it is not believed any more, and that a site
 may ask for a wait that is too short."""
 
 RUNGS = (5.5, 16.0, 32.0, 62.0, 124.0, 305.0, 610.0, 1525.0, 3660.0)
-"""Seconds of pause in all, from the first refusal: just over the units in which people write
+"""Seconds of the whole pause, from the first refusal: just over the units in which people write
 limits. Each wait is longer than the one before: a ban that each test request restarts lasts until
-one is longer than it is."""
+a wait is longer than the ban."""
 
 LONGEST = 86_400.0
 """Most seconds of a wait that nobody asked for."""
@@ -48,7 +49,7 @@ LONGEST_TEST = 1.0
 """Most seconds between two tests of a host that fails, or asks for a wait of 0 s."""
 
 JITTER_RATIO = 0.02
-"""Most by which chance lengthens a pause, as a share of it."""
+"""Most by which chance lengthens a wait, as a share of it."""
 
 
 @dataclass(slots=True)
@@ -62,13 +63,13 @@ class Backoff:
     waited: Seconds = 0.0
     """Seconds waited before it, in this pause."""
     tries: int = 0
-    """Test requests of this pause that were refused after a pause that should have sufficed."""
+    """Test requests of this pause that were refused after a wait that should have sufficed."""
     excused: int = 0
     """Those that chance explains."""
     failed_debts: int = 0
-    """Debts in a row that were too short a pause."""
+    """Debts in a row that were too short a wait."""
     is_owed: bool = False
-    """Whether it is a debt that is slept off."""
+    """Whether the first wait of this pause is to repay a debt."""
     is_repeated: bool = False
     """Whether the first wait was kept once more in this pause."""
     is_announced: bool = False
@@ -148,7 +149,7 @@ class Backoff:
 
     @property
     def seconds(self) -> float:
-        """Seconds of this pause, the present wait among them."""
+        """Seconds of this pause, the present wait included."""
         return self.waited + self.last
 
     def _next(self, rate: float) -> float:
@@ -159,7 +160,7 @@ class Backoff:
         return next(longer, max(self.last, min(2.0 * self.waited, LONGEST)))
 
     def on_recovered(self) -> Recovery:
-        """The test request was accepted; the pause is remembered where the first had failed."""
+        """The test request was accepted; the last wait is remembered where the first had failed."""
         recovery = Recovery(self.tries, max(self.last, BREATH), self.is_announced)
         if self.tries:
             self.worked = self.last

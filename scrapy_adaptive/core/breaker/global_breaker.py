@@ -24,7 +24,7 @@ class GlobalBreaker:
     Args:
         slots: distinct slots that must be refused, >= 1.
         window: seconds within which they must, > 0.
-        cooldown: seconds of pause once nothing is in flight, >= 0.
+        cooldown: seconds to wait once nothing is in flight, >= 0.
 
     Raises:
         ValueError: a number is out of its range.

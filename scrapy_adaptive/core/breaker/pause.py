@@ -16,7 +16,7 @@ NEVER = float("inf")
 
 
 class Pause:
-    """Whether a slot is paused, and until when it pauses. Instants in monotonic seconds."""
+    """Whether a slot is paused, and until when. Instants in monotonic seconds."""
 
     __slots__ = (
         "_announced_until",
@@ -37,22 +37,24 @@ class Pause:
     def __init__(self) -> None:
         self.phase = Phase.CLOSED
         self.until = 0.0
-        """The end of the pause."""
+        """The end of the present wait: from then on a test request may leave."""
         self.last_refused_at = LONG_AGO
-        """The instant of the latest congestion."""
+        """The instant at which the pause was begun or lengthened last, mostly by a refusal."""
         self._parked_until = LONG_AGO
         self._announced_until = LONG_AGO
-        """The instant up to which the site itself asked for pause."""
+        """The instant until which the site itself asked the crawler to wait."""
         self._began_at = 0.0
         self._before = 0.0
 
     def begin(
         self, now: float, wait: float, *, announced: float | None = None, most: float = NEVER
     ) -> None:
-        """Pause for at least `wait` seconds; parked, if the site asked for more than `most`.
+        """Begin a pause, or lengthen it; it is parked if the site asked for more than `most`.
 
         Args:
-            announced: seconds of it that the site itself asked for.
+            wait: seconds to wait from now, at least.
+            announced: seconds to wait that the site itself asked for; None where it said nothing.
+            most: seconds that the site may ask for before the slot is parked.
         """
         if self.phase is Phase.CLOSED:
             self._began_at = now
@@ -66,8 +68,8 @@ class Pause:
         self.signal(Signal.REFUSAL)
 
     def begin_here(self, now: float, most: float) -> None:
-        """The pause was begun elsewhere: its time counts from here, and so does its length, beyond
-        `most` seconds of which it is parked."""
+        """The pause was begun elsewhere: its time counts from here. It stays parked if the site
+        asked for more than `most` seconds from now."""
         self._began_at = now
         if self._parked_until <= now + most:
             self._parked_until = LONG_AGO
@@ -77,7 +79,7 @@ class Pause:
         self._parked_until = self.until
 
     def shorten(self, until: float) -> None:
-        """Pause no longer than until then, or as the site itself asked."""
+        """Wait no longer than until then, or for as long as the site itself asked."""
         self.until = max(self._announced_until, min(self.until, until))
         self._parked_until = min(self._parked_until, self.until)
 
@@ -100,7 +102,7 @@ class Pause:
         return self._announced_until > self.last_refused_at
 
     def count_on(self, seconds: float) -> None:
-        """So many seconds were paused before."""
+        """The slot was paused for so many seconds before."""
         self._before += seconds
 
     def seconds(self, now: float) -> float:

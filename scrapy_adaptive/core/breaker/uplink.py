@@ -1,4 +1,4 @@
-"""Whether the crawler's own line works, by the hosts that do not answer.
+"""Whether the crawler's own line works, as seen from the hosts that do not answer.
 
 Laws
 ----

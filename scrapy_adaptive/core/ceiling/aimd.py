@@ -2,7 +2,8 @@
 
 Laws
 ----
-* One cut on each congestion; each accepted request while the ceiling binds gives a little back.
+* One cut for each congestion epoch; each accepted request while the ceiling binds gives a little
+  back.
 * It knows no other limit than a rate, and remembers nothing of where it was refused.
 """
 
@@ -106,7 +107,7 @@ class Aimd(Ceiling):
         self.on_resumed(now)
 
     def on_resumed(self, now: float) -> None:
-        """Count acceptances anew from here: the pause was no lack of pace."""
+        """Count acceptances anew from here: the pause says nothing of the pace."""
         self._history.on_recovered(now)
 
     def on_rollback(self, now: float) -> None:

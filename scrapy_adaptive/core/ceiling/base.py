@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from scrapy_adaptive.core.types import Learned, Recovery
 
 GAPS = 1.2
-"""Gaps at the new rate before a page is asked again: one for a token, the rest is margin."""
+"""Gaps at the new rate before a page is asked for again: one for a token, the rest is margin."""
 
 
 class Ceiling(Protocol):
@@ -52,11 +52,11 @@ class Ceiling(Protocol):
 
     @property
     def recheck(self) -> float:
-        """Least seconds of a pause after which a suspected page is asked again."""
+        """Least seconds to wait before a suspected page is asked for again."""
         return GAPS / self.rate
 
     def debt(self, now: float) -> float:
-        """Seconds of pause that repay what was served beyond the pace."""
+        """Seconds of waiting that repay what was served beyond the pace."""
         return 0.0
 
     @property
@@ -95,7 +95,7 @@ class Ceiling(Protocol):
         """A test request was accepted: the epoch's pause is over."""
 
     def on_resumed(self, now: float) -> None:
-        """A pause that cut nothing is over: a recheck's, or a broken page's."""
+        """A wait that cut nothing is over: that for a recheck, or the pause of a broken page."""
         return
 
     def on_rollback(self, now: float) -> None:

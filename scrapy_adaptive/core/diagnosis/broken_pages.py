@@ -4,8 +4,9 @@ Laws
 ----
 * A page is suspected when it alone was refused in its congestion epoch, or was again, with others.
 * A suspected page refused again at its recheck is excused: another page was accepted after the same
-  pause, so the pace is not to blame, nor for its next refusals. A recheck comes no sooner after
-  that one than pages took since the pause before: a limit that fell refuses what comes sooner.
+  wait, so the pace is not to blame, nor for its next refusals. The recheck follows that other page
+  no sooner than pages followed each other, on average, since the pause before: a limit that fell
+  refuses what comes sooner.
 * An excused page is broken once it was refused more often in a row than chance explains, as often
   as the site refuses pages at their first visit, or at a later one pages that it serves in the end.
   Refusals at the pace itself prove nothing: a page may come back whenever a bucket is empty.
@@ -16,7 +17,7 @@ Laws
   unless the page is excused.
 * A site that serves pages at their second visit alone refuses each of them once: that is neither
   the pace nor the page.
-* As more later visits are in vain, rechecks, and the pauses of excused pages, wait longer.
+* The more later visits are in vain, the longer rechecks wait, and the pauses of excused pages last.
 * An accepted page is neither suspected, excused nor broken.
 * A page that fails again, though its host accepted others since it failed first, is at fault.
 * Memory is bounded; the oldest page is forgotten first.
@@ -40,11 +41,11 @@ refusals of a page before which it is never called so; and second visits in a ro
 after a first that was not, before a site is taken for one that refuses the first."""
 
 MINUTE = 60.0
-"""Seconds of pause before the third of those refused probes, at a host that has served any page:
-people write limits per minute."""
+"""Seconds of the pause before the third of those refused probes, at a host that has served any
+page: people write limits per minute."""
 
 AT_RECHECK = 2
-"""Refusals that one at a recheck counts for, as another page was accepted after the same pause;
+"""Refusals that one at a recheck counts for, as another page was accepted after the same wait;
 not where refusals come by chance."""
 
 SOON = 0.2
@@ -172,7 +173,7 @@ class SuspectedPages:
 
     def on_recovered(self, now: float) -> float:
         """A pause is over; returns the seconds that each page took since the one before, all pauses
-        among them: the site is known to serve at this pace. 0 for the first."""
+        included: the site is known to serve at this pace. 0 for the first."""
         seconds = 0.0 if self._recovered_at == LONG_AGO else now - self._recovered_at
         count = self._accepted_count - self._served_before
         self._recovered_at, self._served_before = now, self._accepted_count
@@ -184,7 +185,7 @@ class SuspectedPages:
         self._crowded = self.looks_again = False
 
     def on_rollback(self) -> None:
-        """The page of the present epoch is excused: nothing more is learned of it."""
+        """The present epoch is rolled back: nothing more is learned of its page."""
         self.suspect = None
 
     def blame(
@@ -201,7 +202,7 @@ class SuspectedPages:
 
         Args:
             now: monotonic seconds.
-            waited: seconds of pause before it.
+            waited: seconds of the present pause before it.
             noise: share of the requests that are refused by chance, where one is known.
         """
         if page is None:

@@ -73,13 +73,13 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """All that the headers of one response tell about pace and pause.
+    """All that the headers of one response tell about the pace, and about how long to wait.
 
     Retry-After takes precedence over `reset` (draft 10, Client Behavior); both are shown whole.
     """
 
     retry_after: float | None = None
-    """Seconds of pause, from now."""
+    """Seconds to wait, from now."""
     quotas: tuple[Quota, ...] = ()
     """What RateLimit headers tell."""
     ignored: tuple[str, ...] = ()
@@ -101,7 +101,7 @@ class Hints:
 
     @property
     def announced(self) -> float | None:
-        """The pause that the site asks for, s; None where it asks for none."""
+        """Seconds to wait that the site asks for; None where it asks for none."""
         return self.reset if self.retry_after is None else self.retry_after
 
 

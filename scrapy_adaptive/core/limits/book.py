@@ -3,7 +3,7 @@
 Laws
 ----
 * Host before URI before identity: an exact one before a pattern, a longer pattern before a shorter
-  one, any pattern before none. Of two that say the same the lower id counts, and a line says so.
+  one, any pattern before none. Of two that say the same the lower id counts, and the log says so.
 * Of one name those of the table come before those of the settings.
 * A book never changes: a new one takes its place at one instant.
 * To match costs the same for ten rules and ten thousand.
@@ -74,7 +74,7 @@ class Book:
         """Identities that some rule names: of others nothing needs to be known."""
         self._apart: set[str] = set()
         """Sources of which some rule wants another value than any: a million users of whom none has
-        a rule of his own match the same."""
+        a rule of their own match the same."""
         seen: dict[tuple[object, ...], Rule] = {}
         for rule in rules:
             scope = (rule.is_stored, rule.name, rule.host, rule.uri, rule.identity)

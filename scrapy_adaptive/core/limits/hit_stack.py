@@ -23,7 +23,7 @@ CELLS = 64
 """Cells of a window."""
 
 FULL = 4_294_967_295
-"""Most hits of a cell; no more are distinguished."""
+"""Most hits of a cell; no more are counted."""
 
 DRIFT = 1e-4
 """Share of a window by which the site's clock may be slower than ours."""

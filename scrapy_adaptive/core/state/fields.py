@@ -74,7 +74,7 @@ Refused: TypeAlias = Annotated[float, Range(1e-9)]
 """Requests a second that were too many, as few as the user's own delay lets pass."""
 
 Seconds: TypeAlias = Annotated[float, Range(0.0, MAX_WAIT)]
-"""A pause or a delay, no longer than any that a site may ask for."""
+"""A wait or a delay, no longer than any that a site may ask for."""
 
 Amount: TypeAlias = Annotated[float, Range(0.0)]
 """Any number that is not below 0; infinite where nothing bounds it."""

@@ -1,4 +1,4 @@
-"""Refusals and pauses that have nothing to do with the rate, around any server.
+"""Refusals, and answers that never come, which have nothing to do with the rate, around any server.
 
 Laws
 ----

@@ -1,4 +1,4 @@
-"""Silences: what the site asks for, else what worked, else the units people write limits in."""
+"""Waits: what the site asks for, else what worked, else the units people write limits in."""
 
 from itertools import accumulate
 
@@ -17,7 +17,7 @@ from tests.core.virtual import STEADY
         pytest.param(2.0, 0.6, id="1.2 gaps of half a second"),
         pytest.param(0.5, 2.4, id="1.2 gaps of two seconds"),
         pytest.param(0.01, 120.0, id="1.2 gaps of 100 seconds"),
-        pytest.param(4.8, 0.25, id="just the least pause"),
+        pytest.param(4.8, 0.25, id="just the least wait"),
         pytest.param(1000.0, 0.25, id="never less than a quarter of a second"),
         pytest.param(float("inf"), 0.25, id="without a delay"),
     ],
@@ -59,7 +59,7 @@ def test_refused_probes_come_when_the_pause_is_just_over_a_human_unit() -> None:
 
 
 def test_each_of_them_waits_longer_than_the_one_before() -> None:
-    """A ban that each test request restarts ends once a pause is longer than it is.
+    """A ban that each test request restarts ends once a wait is longer than the ban.
 
     So 12 test requests are enough for two hours: the last comes after twice 3660 s.
     """
@@ -133,8 +133,8 @@ def test_the_ladder_begins_above_what_the_site_asked_for() -> None:
     assert backoff.longer(rate=0.5, announced=None) == 305.0 - 90.0
 
 
-def test_a_pause_that_worked_is_tried_when_the_first_is_too_short() -> None:
-    """Five seconds told to a probe ended the first pause: the next one has that rung."""
+def test_a_wait_that_worked_is_tried_when_the_first_is_too_short() -> None:
+    """Five seconds that a refused probe asked for ended the first pause: the next has that rung."""
     backoff = Backoff()
     backoff.first(rate=0.5, announced=None)
     assert backoff.longer(rate=0.5, announced=5.0) == 5.0
@@ -146,7 +146,7 @@ def test_a_pause_that_worked_is_tried_when_the_first_is_too_short() -> None:
     assert backoff.longer(rate=0.5, announced=None) == pytest.approx(16.0 - 2.4 - 2.4 - 5.0)
 
 
-def test_a_pause_that_worked_outlasts_a_shorter_word_of_the_site() -> None:
+def test_a_wait_that_worked_outlasts_a_shorter_word_of_the_site() -> None:
     backoff = Backoff()
     backoff.first(rate=0.5, announced=None)
     backoff.longer(rate=0.5, announced=30.0)
@@ -155,7 +155,7 @@ def test_a_pause_that_worked_outlasts_a_shorter_word_of_the_site() -> None:
     assert backoff.longer(rate=0.5, announced=1.0) == 30.0
 
 
-def test_a_pause_that_a_late_refusal_lengthened_is_the_one_outlasted() -> None:
+def test_a_wait_that_a_late_refusal_lengthened_is_the_one_outlasted() -> None:
     """2.4 s at first, then ten; a shorter word changes nothing."""
     backoff = Backoff()
     backoff.first(rate=0.5, announced=None)
@@ -249,7 +249,7 @@ class TestDebts:
 def test_each_try_waits_at_least_as_long_as_the_one_before(
     rate: float, announced: float | None, tries: int, worked: float
 ) -> None:
-    """Whatever the rate, whatever the site told at first and whatever worked before."""
+    """Whatever the rate, whatever the site asked for at first and whatever worked before."""
     backoff = Backoff()
     backoff.worked = worked
     waits = [backoff.first(rate=rate, announced=announced)]

@@ -1,4 +1,4 @@
-"""A page that is refused whatever the pace is told apart from a pace that is too high."""
+"""A page that is refused whatever the pace is distinguished from a pace that is too high."""
 
 import pytest
 

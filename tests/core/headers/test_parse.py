@@ -354,7 +354,7 @@ class TestHints:
     """What the quotas mean together."""
 
     def test_the_longest_reset_of_the_exhausted_quotas_counts(self) -> None:
-        """A quota with something left does not prolong the pause."""
+        """A quota with something left does not prolong the wait."""
         found = hints(ratelimit=b'"a";r=0;t=30, "b";r=0;t=90, "c";r=1;t=3600')
         assert (found.exhausted, found.reset) == (True, 90.0)
 
@@ -364,7 +364,7 @@ class TestHints:
         assert (found.exhausted, found.reset) == (True, None)
 
     def test_a_reset_that_is_past_tells_no_wait(self) -> None:
-        """It would end the pause at once; the site's own word in Retry-After still counts."""
+        """It would end the wait at once; the site's own word in Retry-After still counts."""
         found = hints(ratelimit=b'"a";r=0;t=0')
         assert (found.exhausted, found.reset, found.announced) == (True, None, None)
         assert hints(ratelimit=b'"a";r=0;t=0', retry_after=b"0").announced == 0.0

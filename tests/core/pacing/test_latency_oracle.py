@@ -61,7 +61,7 @@ class Oracle:
     """Scrapy's AutoThrottle on one slot of Scrapy's downloader.
 
     Args:
-        limits: what both laws are told; the rest of it does not matter here.
+        limits: what both laws are given; the rest of it does not matter here.
     """
 
     def __init__(self, limits: Limits) -> None:

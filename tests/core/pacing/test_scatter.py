@@ -64,10 +64,10 @@ def test_no_gap_is_shorter_than_robots_txt_asks_for() -> None:
 
 def test_no_gap_is_shorter_than_headers_ask_for() -> None:
     """Ten requests are left for 19 s, of which a second may be rounded: 1.8 s each."""
-    announced = pace(0.5)
-    announced.on_quotas(0.0, [Quota(remaining=10, reset=19.0)], 0)
-    announced.on_sent(announced.ready_at(), 0.0)
-    assert announced.ready_at() == pytest.approx(1.8)
+    with_quota = pace(0.5)
+    with_quota.on_quotas(0.0, [Quota(remaining=10, reset=19.0)], 0)
+    with_quota.on_sent(with_quota.ready_at(), 0.0)
+    assert with_quota.ready_at() == pytest.approx(1.8)
 
 
 def test_no_gap_is_shorter_than_what_was_learned() -> None:

@@ -26,7 +26,8 @@ ABOVE = 1.005
 """Where a closed bracket is probed, as a multiple of `hi`."""
 
 FAR = 8.0
-"""A rate whose multiple by this is still under `hi` doubles: stages are short and prove nothing."""
+"""A rate is doubled while this multiple of it is still under `hi`: stages are short then, and prove
+nothing."""
 
 FIRST_CLIMB = 0.06
 """First step beyond an upper bound that was lifted; each further one is twice as long, up to 1."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .noise import Trial
 
 AT_START = 2.0
-"""Gaps of the accepted rate in the first wait of the start: it may be twice the limit."""
+"""Gaps of the accepted rate in the first wait at the start: that rate may be twice the limit."""
 
 
 class Hold(Ceiling):
@@ -97,7 +97,7 @@ class Hold(Ceiling):
         return GAPS / min(self.rate, self.state.least)
 
     def debt(self, now: float) -> float:
-        """Seconds of pause that repay what was served beyond the held pace.
+        """Seconds of waiting that repay what was served beyond the held pace.
 
         For a window of time, just what is left of it. Before a rate was held, two gaps of the rate
         that was served, but no more than of the one in use, or `SHORTEST`: where page after page is

@@ -1,4 +1,4 @@
-"""Limits on what is in flight: they differ from limits on the rate by what each cannot see.
+"""Limits on what is in flight: they differ from limits on the rate by what each of them cannot see.
 
 Laws
 ----

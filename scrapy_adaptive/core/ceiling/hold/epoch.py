@@ -132,7 +132,7 @@ class Epoch:
     is_short: bool
     """Whether a pause of a few gaps ended it."""
     is_alone: bool
-    """Whether one request alone was refused, and a pause of a few gaps ended it. One that the
+    """Whether one request alone was refused, and a pause of a few gaps ended it. A pause that the
     site asked for may be as long as what was served before took: chance asks for seconds too, a
     window for what is left of it. A few requests tell neither, so it may be longer there."""
 

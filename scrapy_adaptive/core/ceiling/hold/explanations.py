@@ -194,7 +194,7 @@ def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Ver
     """Would a faster rate be refused more often? If it would, the limit is no less than `least`."""
     bracket = state.bracket
     rate = max(faster * epoch.rate, bracket.best)
-    announced = unit_above(state.quiet) if epoch.recovery.announced else 0.0
+    unit = unit_above(state.quiet) if epoch.recovery.announced else 0.0
     state.fallback = before = copy(bracket)
     before.lo, before.cuts, before.best = 0.0, 0, 0.0
     _enclose(before, epoch, least, state.noise.unexpected(bracket.served))
@@ -205,6 +205,6 @@ def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Ver
         wait=epoch.recovery.waited,
         faster=rate / epoch.rate,
         saved=epoch.outage * epoch.rate,
-        window=(bracket.unit or announced or min(state.quiet, MINUTE)) * epoch.rate,
+        window=(bracket.unit or unit or min(state.quiet, MINUTE)) * epoch.rate,
     )
     return Verdict(rate)

@@ -4,8 +4,8 @@ Laws
 ----
 * From one refusal to the next, served / time is no more than the site's limit, whatever its burst:
   when it refuses nothing is saved up. From one recovery to the next it is exactly the limit of a
-  window of time. The longer of the two pauses counts, so that it is no more than either.
-* What was served beyond a pace is a debt; its pause repays it.
+  window of time. The longer of the two pauses, before and after, counts: it is no more than either.
+* What was served beyond a pace is a debt; the wait that follows repays it.
 * Time in which nothing was asked for does not count.
 """
 
@@ -35,7 +35,7 @@ class History:
     before_seconds: Annotated[float, Range(0.0, 1e12)] = 0.0
     """Seconds that they took, and the short pauses among them."""
     waited: Amount = 0.0
-    """Seconds of pause before the last recovery: the site may have saved up in them."""
+    """Seconds of the wait that ended with the last recovery: the site may have saved up in them."""
     busy: Annotated[float, Range(0.0, 1e12)] = 0.0
     """Seconds from the last recovery to the last send."""
     sent_at: Instant | None = None
@@ -55,7 +55,7 @@ class History:
         """The pause is over: nothing is owed, and no more saved up than in so many seconds.
 
         Args:
-            waited: those of its last pause.
+            waited: those of its last wait.
             lasted: seconds since the recovery before; None where a window of time may have ended.
         """
         self.before = 0 if lasted is None else self.before + self.served
@@ -67,7 +67,7 @@ class History:
 
     @property
     def rate(self) -> float:
-        """What was served, over the time since the pause before it began; 1/s."""
+        """What was served, over the time since the wait before it began; 1/s."""
         return self.served / (self.busy + self.waited)
 
     def seconds(self, now: float, delay: float) -> float:

@@ -137,7 +137,7 @@ class Trial:
     """Mean seconds between two requests at the slower rate: more than it says where the crawler
     was late."""
     wait: Seconds
-    """Seconds of the pause after its last refusal."""
+    """Seconds of the wait after the last refusal at the slower rate."""
     found: int = 0
     """Refusals here."""
     of: int = 0
@@ -181,7 +181,7 @@ class Trial:
 
         Args:
             gap: mean seconds between two requests at the slower rate.
-            wait: seconds of the pause after its last refusal.
+            wait: seconds of the wait after the last refusal at the slower rate.
             faster: the faster rate, as a multiple of the slower one, > 1.
             saved: requests that the site may have saved up in the pause.
             window: requests that a window, known or possible, may serve before it refuses any.
@@ -211,11 +211,11 @@ class Trial:
         """A request was refused at the faster rate; returns whether the rate is to blame.
 
         At the limit, the faster rate has what is beyond it refused. It is to blame as well where
-        the pause grows by what it had saved: the site asks for what is left of a window.
+        the wait grows by the time that it had saved: the site asks for what is left of a window.
 
         Args:
             served: requests since the pause before.
-            wait: seconds of this one.
+            wait: seconds of the wait after this refusal.
             outage: seconds from the refusal to the recovery: what the site saves up in them proves
                 nothing.
         """

@@ -40,7 +40,7 @@ class Bracket:
     hi: Refused = math.inf
     """The lowest rate that was refused since; infinity while none was."""
     vain: Amount = 0.0
-    """The `lo` that doubling far below `hi` did not raise last: it is not repeated from there."""
+    """The `lo` that the last doubling far below `hi` did not raise: not repeated from there."""
     best: Amount = 0.0
     """The best rate that was held, or served from one recovery to the next."""
     climb: Share = 1.0
@@ -48,7 +48,7 @@ class Bracket:
     cost: Amount = PRICE
     """Pages that the next refusal will cost, a long pause aside."""
     outage: Seconds = 0.0
-    """Seconds of long pause that it will cost; 0 where a short one is enough."""
+    """Seconds of the long pause that it will cost; 0 where a short one is enough."""
     is_start: bool = True
     """Nothing was refused yet, or nothing that was believed."""
     is_doubted: bool = False

@@ -30,14 +30,14 @@ class Played:
 
     @property
     def refused_rate(self) -> float:
-        """The lowest rate that was refused, 1/s, as the next crawl would be told."""
+        """The lowest rate that was refused, 1/s, as the next crawl would recall it."""
         learned = self.hold.learned
         assert learned is not None
         return learned.refused_rate
 
     @property
     def price(self) -> float:
-        """Pages that the next refusal costs, as the next crawl would be told."""
+        """Pages that the next refusal costs, as the next crawl would recall it."""
         learned = self.hold.learned
         assert learned is not None
         return learned.price

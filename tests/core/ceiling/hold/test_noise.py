@@ -1,4 +1,4 @@
-"""Noise: refusals that come whatever the rate, and how they are told from a limit."""
+"""Noise: refusals that come whatever the rate, and how they differ from a limit."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class TestTrials:
         assert [found.on_served(ON_TIME) for _ in range(81)] == [False] * 80 + [True]
 
     @pytest.mark.parametrize(("wait", "is_blamed"), [(1.0, False), (4.5, False), (5.5, True)])
-    def test_a_pause_that_grows_by_what_was_saved_is_what_is_left_of_a_window(
+    def test_a_wait_that_grows_by_what_was_saved_is_what_is_left_of_a_window(
         self, wait: float, is_blamed: bool
     ) -> None:
         """Sixty pages save 7.8 s; half of that is more than chance, beside the second before."""

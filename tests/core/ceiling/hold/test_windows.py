@@ -11,7 +11,7 @@ from tests.core.ceiling.hold.played import Played
 
 @pytest.fixture
 def windowed() -> Played:
-    """60 pages by 30 s; pauses of .6 and 12 s were too short, one of 62 s was not."""
+    """60 pages by 30 s; waits of .6 and 12 s were too short, one of 62 s was not."""
     played = Played(2.0, Bracket(2.0, lo=0.5, is_start=False))
     played.serve(60, binding=False)
     played.refuse()
@@ -57,7 +57,7 @@ def test_a_refusal_by_chance_does_not_part_a_window() -> None:
 
 
 def test_what_was_served_before_a_pause_that_was_tested_is_of_another_window() -> None:
-    """41 pages, pauses of .6 s that were not enough and 12 s; then 61 in 30.5 s, and 62 s."""
+    """41 pages, a wait of .6 s that was too short and one of 12 s; then 61 in 30.5 s, and 62 s."""
     played = served(served(Played(2.0), 40, 0.6, 12.0), 60, 62.0)
     assert played.hold.held_rate == pytest.approx(0.99 * 61 / (30.5 + 62.0))
 
@@ -122,7 +122,7 @@ def test_neither_a_handful_of_pages_nor_a_first_wait_that_sufficed_is_a_window(
 
 
 def test_a_window_that_is_refused_at_once_leaves_what_was_served(windowed: Played) -> None:
-    """Three pages, and pauses of .6, 12 and 62 s: the rate below was never refused."""
+    """Three pages, and waits of .6, 12 and 62 s: the rate below was never refused."""
     lo = windowed.hold.held_rate
     windowed.serve(3)
     windowed.refuse()
