@@ -8,7 +8,7 @@ Laws
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from .breaker.backoff import BREATH, Backoff
 from .breaker.breaker import Phase, Signal
@@ -19,9 +19,6 @@ from .permit import Permit
 from .slot_admission import HEADROOM
 from .slot_answers import Answers
 from .types import Learned
-
-if TYPE_CHECKING:
-    pass
 
 
 class Taught(NamedTuple):

@@ -14,8 +14,20 @@ from scrapy_adaptive.core.breaker.pause import NO_PAUSE
 from scrapy_adaptive.core.ceiling.hold.concurrency_cap import NO_CAP
 from scrapy_adaptive.core.ceiling.hold.epoch import NO_CONGESTION
 from scrapy_adaptive.core.ceiling.hold.noise import NO_NOISE
+from scrapy_adaptive.core.diagnosis.broken_pages import NONE_SUSPECTED
+from scrapy_adaptive.core.pacing.quota import NO_QUOTAS
 
-SHARED = (NO_BACKOFF, NO_CAP, NO_CONGESTION, NO_NOISE, NO_PAUSE, UNHURT, UNTRIED)
+SHARED = (
+    NO_BACKOFF,
+    NO_CAP,
+    NO_CONGESTION,
+    NO_NOISE,
+    NO_PAUSE,
+    NO_QUOTAS,
+    NONE_SUSPECTED,
+    UNHURT,
+    UNTRIED,
+)
 """What slots share until they need one of their own."""
 
 

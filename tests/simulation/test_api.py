@@ -10,7 +10,8 @@ import pytest
 
 from scrapy_adaptive.simulate import ACCEPTED, REFUSED, Hints, Outcome, Page, Reply, simulate
 
-EXAMPLE = Path(__file__).parents[2] / "docs/examples/simulated_site.py"
+EXAMPLES = Path(__file__).parents[2] / "docs/examples"
+EXAMPLE = EXAMPLES / "simulated_site.py"
 
 
 class Steady:
@@ -37,6 +38,16 @@ def test_the_example_of_the_how_to_finds_the_limit_by_night_and_by_day(
     assert float(refused.split()[1].rstrip("%")) < 1.0
     assert float(pause.split()[2]) < 120.0
     assert (tmp_path / "office-hours.png").stat().st_size > 10_000
+
+
+def test_a_crawl_from_its_parts_stands_still_and_goes_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It prints two numbers; the window allows half of what the bucket does."""
+    runpy.run_path(str(EXAMPLES / "simulated_parts.py"), run_name="__main__")
+    served, refused = capsys.readouterr().out.splitlines()
+    assert 90.0 < float(served.split()[1].rstrip("%")) <= 100.0
+    assert float(refused.split()[1].rstrip("%")) < 1.0
 
 
 def test_a_site_without_a_limit_has_no_share_of_it_and_a_user_may_set_the_pace() -> None:
