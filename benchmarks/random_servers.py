@@ -33,14 +33,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing import Pool
-from typing import Any
+from typing import cast
 
 from benchmarks.arguments import among, new_folder, whole
 from benchmarks.cubic_governor import CubicGovernor
 from benchmarks.drawn_servers import AUTO, GROUPS, PER_DOMAIN, WHOLE, Site, drawn
 from benchmarks.tables import Table
 from scrapy_adaptive.models import allowed
-from scrapy_adaptive.simulate import Crawl, Timeline, governor_of, longest_pause
+from scrapy_adaptive.simulate import Crawl, Governor, Timeline, governor_of, longest_pause
 
 LEAST = 600.0
 """Least seconds of a crawl that is cut short after so many pages."""
@@ -82,11 +82,11 @@ class Found:
     is_late: bool = False
 
 
-def governor(site: Site, law: str, seed: str) -> Any:
+def governor(site: Site, law: str, seed: str) -> Governor:
     """What paces one crawl."""
     target, is_auto = site.target_concurrency, site.target_concurrency == AUTO
     if law == "cubic":
-        return CubicGovernor(PER_DOMAIN if is_auto else target)
+        return cast("Governor", CubicGovernor(PER_DOMAIN if is_auto else target))
     settings = {
         "ADAPTIVE_CEILING": law,
         "ADAPTIVE_TARGET_CONCURRENCY": "auto" if is_auto else target,

@@ -28,12 +28,12 @@ import random
 import statistics
 from dataclasses import dataclass
 from multiprocessing import Pool
-from typing import Any
 
 from benchmarks.arguments import amount, new_folder, numbers, part_of
 from benchmarks.tables import Table
 from scrapy_adaptive.simulate import (
     Crawl,
+    Governor,
     Part,
     Readings,
     governor_of,
@@ -205,7 +205,7 @@ HEADS = ("goodput", "worst", "refused", "2nd half", "", "10 min", "", "reached",
 IN_FLIGHT = 500
 
 
-def governor(target_concurrency: float, seed: int, ceiling: str = "hold") -> Any:
+def governor(target_concurrency: float, seed: int, ceiling: str = "hold") -> Governor:
     """The governor of one crawl, alone with its site."""
     settings = {
         "ADAPTIVE_CEILING": ceiling,
@@ -224,7 +224,7 @@ def crawl(job: tuple[Row, int, float]) -> Readings:
     return play(crawler, row, seed, 60.0 * (row.minutes or minutes))
 
 
-def play(crawler: Any, row: Row, seed: int, until: float) -> Readings:
+def play(crawler: Governor, row: Row, seed: int, until: float) -> Readings:
     """What a crawl of that row comes to by that instant, in seconds, paced by this governor."""
     site = read_spec(row.spec, seed)
     delay = network(row.network, random.Random(f"{seed} network"))

@@ -39,7 +39,10 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(scrapy\..*|BaseSettings|Crawler|Request|Response)"),
     (r"py:.*", r"(typing_extensions\.)?Self"),
     # What a class is composed of is no part of the public API.
-    (r"py:.*", r"(.*\.)?(Any|AdaptiveThrottle|Quota|Readings|Timeline)"),
+    (
+        r"py:.*",
+        r"(.*\.)?(Any|AdaptiveThrottle|core\.governor\.Governor|Limiter|Quota|Readings|Timeline)",
+    ),
     (r"py:.*", r"(collections\.abc|pathlib|random)\..*"),
 ]
 

@@ -12,12 +12,12 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from scrapy.settings import Settings
 
 from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.settings import read_settings, unknown_names
+from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.headers.parse import Hints
 from scrapy_adaptive.core.types import Outcome
 from scrapy_adaptive.simulation.crawl import Crawl, Timeline
@@ -35,14 +35,12 @@ from scrapy_adaptive.simulation.servers.base import (
 )
 from scrapy_adaptive.simulation.spec import Site, read_spec
 
-if TYPE_CHECKING:
-    from scrapy_adaptive.core.governor import Governor
-
 __all__ = [
     "ACCEPTED",
     "REFUSED",
     "BusyMachine",
     "Crawl",
+    "Governor",
     "Hints",
     "Outcome",
     "Page",

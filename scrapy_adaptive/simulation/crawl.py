@@ -50,7 +50,7 @@ class Timeline:
     accepted: list[float] = field(default_factory=list)
     refused: list[float] = field(default_factory=list)
     failed: list[float] = field(default_factory=list)
-    """Neither: an error of the server, or no answer at all."""
+    """An error of the server, or no answer at all."""
     banned: list[float] = field(default_factory=list)
     """Hits while banned; they are among the refused too."""
     latencies: list[float] = field(default_factory=list)

@@ -59,7 +59,8 @@ class Readings:
     """Ten minutes, or all of a shorter crawl."""
     second_half: Part
     reached_at: float | None
-    """Seconds until 90 % of the limit was reached; None: never, or there was no limit."""
+    """After how many seconds 90 % of the limit was reached; None if it never was, or there is no
+    limit."""
     longest_pause: float
     """Between two hits, or from the last one to the end."""
     median_latency: float | None
