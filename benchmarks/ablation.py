@@ -31,7 +31,7 @@ from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row
 from benchmarks.sweep import Cell, arguments, crawled, tabulate
 from scrapy_adaptive.core.breaker.backoff import Backoff
-from scrapy_adaptive.core.ceiling.hold import ceiling, explanations, state
+from scrapy_adaptive.core.ceiling.hold import ceiling, climb, explanations, state
 from scrapy_adaptive.core.ceiling.hold.ceiling import Hold
 from scrapy_adaptive.core.ceiling.hold.concurrency_cap import Cap
 from scrapy_adaptive.core.ceiling.hold.noise import Noise
@@ -102,24 +102,21 @@ def start_debt(self: Hold, now: float) -> float:
     return 0.0 if self.held_rate else DEBT(self, now)
 
 
-NEEDED: Callable[[Hold], float] = Hold.__dict__["_needed"].fget
-
-
-def short_stage(self: Hold) -> float:
-    """A stage that need not outlast any silence."""
-    quiet, self.state.quiet = self.state.quiet, 0.0
+def short_stage(known: state.State) -> float:
+    """A stage that need not outlast any pause."""
+    quiet, known.quiet = known.quiet, 0.0
     try:
-        return NEEDED(self)
+        return climb.needed(known)
     finally:
-        self.state.quiet = quiet
+        known.quiet = quiet
 
 
 WITHOUT_CHANCE = tuple(each for each in explanations.EXPLANATIONS if each.__name__ != "by_chance")
 
 PARTS: dict[str, tuple[Patch, ...]] = {
-    "search": (puts(ceiling, "is_closed", lambda *_: True),),
-    "outlasting silences": (puts(Hold, "_needed", property(short_stage)),),
-    "hurry far below hi": (puts(state, "FAR", math.inf),),
+    "search": (puts(climb, "is_closed", lambda *_: True),),
+    "outlasting pauses": (puts(ceiling, "needed", short_stage),),
+    "doubling far below hi": (puts(state, "FAR", math.inf),),
     "looks at the best rate": (answers(state.State, "until_return", math.inf),),
     "debt": (puts(Hold, "debt", start_debt),),
     "debt at the start": (puts(ceiling, "AT_START", 0.0),),

@@ -19,7 +19,7 @@ def test_a_part_that_is_left_out_is_put_back() -> None:
     assert len(set(without)) > 3
 
 
-@pytest.mark.parametrize("name", ["debt", "human windows", "outlasting silences"])
+@pytest.mark.parametrize("name", ["debt", "human windows", "outlasting pauses"])
 def test_a_window_is_held_by_the_parts_that_know_of_windows(name: str) -> None:
     """Goodput or refusals are worse without each of them."""
     row = Row("window:300/300", 0.0)

@@ -3,8 +3,8 @@
 Laws
 ----
 * The limit lies between `lo`, the highest rate that passed a stage, and `hi`, the lowest refused.
-* What a refusal costs decides how long the next rate must pass before one more is risked.
-* What a refusal is evidence of is asked once its pause is over: see `explanations`.
+* What goes up after what was served: see `climb`. What a refusal is evidence of is asked once its
+  pause is over: see `explanations`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from scrapy_adaptive.core.evidence import MEMORY
 from scrapy_adaptive.core.state.fields import SLOWEST, Mark
 from scrapy_adaptive.core.types import Learned
 
-from .bracket import FIRST_CLIMB, PRICE, is_closed, search, stage, step
+from .bracket import PRICE
+from .climb import end_trial, go_up, move, needed
 from .concurrency_cap import NO_CAP, Cap
 from .epoch import BURST, ISOLATED, MINUTE, NO_CONGESTION, SHORTEST, Congestion
-from .explanations import blame, explain
-from .noise import FASTER, NO_NOISE, OFTEN, Noise
+from .explanations import explain
+from .noise import NO_NOISE, OFTEN
 from .state import Bracket, State
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.permit import Permit
     from scrapy_adaptive.core.types import Recovery
-
-    from .noise import Trial
 
 AT_START = 2.0
 """Gaps of the accepted rate in the first wait at the start: that rate may be twice the limit."""
@@ -170,11 +169,11 @@ class Hold(Ceiling):
             return
         if state.trial is not None:
             if state.trial.on_served(permit.gap):
-                self._end_trial(now, state.trial)
+                end_trial(state, now, state.trial)
         elif permit.paced:
             bracket.passed += 1
-            if bracket.passed >= self._needed:
-                self._go_up(now)
+            if bracket.passed >= needed(state):
+                go_up(state, now)
 
     def on_congestion(
         self, now: float, permit: Permit, *, rate: float, again: bool = False
@@ -225,7 +224,7 @@ class Hold(Ceiling):
             state.quiet = max(state.quiet, epoch.outage)
         verdict = explain(state, epoch)
         if verdict.is_new:
-            self._move(now, verdict.rate)
+            move(state, now, verdict.rate)
 
     def on_rollback(self, now: float) -> None:
         """The last epoch was a broken page's fault: go on as before."""
@@ -249,72 +248,3 @@ class Hold(Ceiling):
         bracket.cuts, bracket.cost, bracket.outage = 0, PRICE, 0.0
         bracket.is_window = False
         bracket.lift(1.0)
-
-    # Up
-
-    @property
-    def _needed(self) -> float:
-        """Requests that the rate has to pass before the next step."""
-        state, bracket = self.state, self.state.bracket
-        rate, hi = bracket.rate, bracket.hi
-        least = max(1.0, rate * max(SHORTEST, 2.0 * state.round_trip))
-        if bracket.is_doubling:
-            return least
-        least = max(2.0, least, rate * state.quiet)
-        before = state.served - bracket.passed
-        if hi == math.inf:
-            aim = rate * (1.0 + bracket.climb)
-            needed = 0.5 * stage(rate, aim, bracket.price)
-        elif not bracket.outage or rate > hi or is_closed(rate, hi):
-            needed = stage(rate, hi, bracket.price)
-        else:
-            searched = search(rate, hi, bracket.price, before)
-            needed = max(stage(rate, hi, bracket.cost), searched)
-        return max(least, min(needed, state.until_return(before)))
-
-    def _go_up(self, now: float) -> None:
-        state, bracket = self.state, self.state.bracket
-        rate = bracket.rate
-        state.noise.on_held(bracket.served)
-        bracket.is_doubted = False
-        if bracket.is_doubling:
-            self._move(now, 2.0 * rate)
-            return
-        bracket.is_window = False
-        bracket.lo = max(bracket.lo, rate)
-        if state.history.waited:
-            bracket.best = max(bracket.best, state.history.rate)
-        if FASTER * bracket.lo >= state.peak:
-            state.returns = 0
-        if state.is_returning and (rate >= state.peak or bracket.hi < math.inf):
-            state.fallback = None  # it is back, or has come some way
-            bracket.climb = 0.5 * FIRST_CLIMB
-        if state.until_return(state.served) <= 0.0:
-            state.begin_return()
-        elif rate >= bracket.hi:
-            bracket.lift(FIRST_CLIMB)
-        if bracket.hi < math.inf:
-            self._move(now, step(rate, bracket.hi))
-            return
-        bracket.climb = min(1.0, 2.0 * bracket.climb)
-        above = rate * (1.0 + bracket.climb)
-        self._move(now, min(above, state.peak) if rate < state.peak else above)
-
-    def _move(self, now: float, rate: float) -> None:
-        bracket = self.state.bracket
-        bracket.rate = max(SLOWEST, rate)
-        bracket.stage_at = now
-        bracket.passed = bracket.served = 0
-        self.state.noise.refused = 0
-
-    def _end_trial(self, now: float, trial: Trial) -> None:
-        """It has lasted long enough: the faster rate was refused more often, or it is noise."""
-        state, bracket, before = self.state, self.state.bracket, self.state.fallback
-        if before is not None and trial.is_excess:
-            self._move(now, blame(state, before).rate)
-            return
-        state.noise = Noise.found(trial.hits + trial.found, trial.pages + trial.of)
-        state.trial = state.fallback = None
-        bracket.cuts = 0
-        bracket.lift(1.0)
-        self._move(now, bracket.rate)
