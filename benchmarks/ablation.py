@@ -97,9 +97,9 @@ def drops(owner: type, method: str, **usual: object) -> Patch:
 DEBT = Hold.debt
 
 
-def start_debt(self: Hold, now: float) -> float:
+def start_debt(self: Hold) -> float:
     """A debt at the start only."""
-    return 0.0 if self.held_rate else DEBT(self, now)
+    return 0.0 if self.held_rate else DEBT(self)
 
 
 def short_stage(known: state.State) -> float:

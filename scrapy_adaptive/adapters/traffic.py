@@ -292,7 +292,7 @@ class Traffic:
     def _waits_long(self, key: str) -> bool:
         """Whether a request that the queue did not expect in this slot would hold it up."""
         now = self.clock()
-        blocked = self.governor.ready_at(key, now)
+        blocked = self.governor.blocked(key, now)
         return blocked is not None and (
             now + PATIENCE < blocked.until < math.inf
             or blocked.reason is Reason.RULE
@@ -472,7 +472,7 @@ class Traffic:
         now = self.clock()
         at = self.room.ripe_at(key, now) if room_at is None else room_at
         if key in self._gate_queue and key not in self._awaits_pop:
-            blocked = self.governor.ready_at(key, now)
+            blocked = self.governor.blocked(key, now)
             at = min(at, now if blocked is None else blocked.until)
         self._timers.arm(key, at)
 
@@ -616,7 +616,7 @@ class Traffic:
         for key in self.keys_at_gate:
             # In a queue of Scrapy's nobody knows who was not given out by the scheduler.
             if not self.room.keeps or any(not each.scheduled for each in self._gate_queue.of(key)):
-                blocked = self.governor.ready_at(key, self.clock())
+                blocked = self.governor.blocked(key, self.clock())
                 is_common = blocked is not None and blocked.reason.is_common
                 slots = self.governor.family(self.governor.slot_key(key))
                 self.in_flight.hurry(None if is_common else slots)

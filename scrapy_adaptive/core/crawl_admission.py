@@ -1,7 +1,8 @@
-"""All slots of one crawl, and whether a request may go, and when: questions, which change nothing.
+"""All slots of one crawl, and whether a request may go, and when: questions, which send nothing.
 
 Laws
 ----
+* A question may make a slot that nobody knew, take note that a time is over, and no more.
 * The uplink, the global breaker and the crawl-wide bucket stand before every slot.
 * A class of pages that is split off has a slot of its own under the host's: it may send when both
   may.
@@ -140,7 +141,7 @@ class CrawlAdmission:
 
     def state(self, key: str, now: float) -> State | None:
         """What is worth keeping of that slot, as JSON with ages; None where there is nothing."""
-        self._crawl_wide.end_test()
+        self._crawl_wide.end_test(key)
         return self._slots.state(key, now)
 
     def states(self, now: float) -> dict[str, State]:
@@ -166,13 +167,13 @@ class CrawlAdmission:
         slot = self._crawl_wide.slot
         return 0.0 if slot is None else slot.paused_until
 
-    def ready_at(self, key: str, now: float) -> Blocked | None:
+    def blocked(self, key: str, now: float) -> Blocked | None:
         """Why nothing may be sent for this slot at `now`, and until when; None when one may."""
         if self.known is not None:
-            return self._ready_at(self._leaf(key, now), now)
-        return self._slot_ready_at(key, now)
+            return self._blocked_by_leaf(self._leaf(key, now), now)
+        return self._blocked_by_slot(key, now)
 
-    def _slot_ready_at(self, key: str, now: float) -> Blocked | None:
+    def _blocked_by_slot(self, key: str, now: float) -> Blocked | None:
         blocked = self._blocked_by_stop(now, queued=False) if self._may_be_stopped else None
         blocked = blocked or self._blocked_of(key, now)
         if self._uplink.is_down:
@@ -212,9 +213,9 @@ class CrawlAdmission:
                     slot.expect(rate)
         return leaf
 
-    def _ready_at(self, leaf: Leaf, now: float) -> Blocked | None:
+    def _blocked_by_leaf(self, leaf: Leaf, now: float) -> Blocked | None:
         assert self.known is not None
-        return later_of(self._slot_ready_at(leaf.slot, now), self.known.blocked(leaf, now))
+        return later_of(self._blocked_by_slot(leaf.slot, now), self.known.blocked(leaf, now))
 
     def wanted(self, key: str) -> Wanted:
         """Which of the slot's requests serves best just now."""

@@ -161,9 +161,13 @@ class CrawlWide:
             starts.begin_test(slot, now)
         return starts.is_shown
 
-    def end_test(self) -> None:
-        """A host that has started again gets back what it had learned, to be kept."""
-        self._starts.end_test()
+    def end_test(self, key: str | None = None) -> None:
+        """A host that has started again gets back what it had learned, to be kept.
+
+        Args:
+            key: that of the host; None for whichever it is.
+        """
+        self._starts.end_test(key)
 
     @property
     def _lately(self) -> set[str]:

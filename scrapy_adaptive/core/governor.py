@@ -50,12 +50,12 @@ class Governor(CrawlAdmission):
         """The permit to send one request for this slot, or why not and until when."""
         if self.known is not None:
             return self._take_known(self._leaf(key, now), now)
-        blocked = self._slot_ready_at(key, now)
+        blocked = self._blocked_by_slot(key, now)
         return self._take(key, now) if blocked is None else blocked
 
     def _take_known(self, leaf: Leaf, now: float) -> Permit | Blocked:
         assert self.known is not None
-        blocked = self._ready_at(leaf, now)
+        blocked = self._blocked_by_leaf(leaf, now)
         if blocked is not None:
             if blocked.reason is Reason.RULE:
                 self.known.on_held(leaf.slot, blocked)
@@ -142,7 +142,7 @@ class Governor(CrawlAdmission):
             self.known.on_ended(permit, now, is_hit=True, refused=refused)
         slot = self._slots[permit.key]
         if not self._is_answer_of(permit, answer, now):
-            return self._excuse(permit, slot, now)
+            return self._on_uplink_down(permit, slot, now)
         counts, crawl_wide = self.counts, self._crawl_wide
         host, refused = self.host_of(permit.key), answer.outcome is Outcome.REFUSED
         counts.measured += 1
@@ -152,7 +152,7 @@ class Governor(CrawlAdmission):
             crawl_wide.on_answer(host, now, served=not refused)
         if refused and crawl_wide.is_met(slot, host, permit):
             if not crawl_wide.is_refuted(permit):
-                return self._roll_back(permit, slot, answer, now)
+                return self._on_crawl_limit(permit, slot, answer, now)
             crawl_wide.end(self._slots)
         is_news = refused and slot.is_news(permit)
         begins = is_news and crawl_wide.is_met_first(slot, permit, now)
@@ -162,7 +162,7 @@ class Governor(CrawlAdmission):
         if begins:
             counts.global_trips += 1
             crawl_wide.begin(self._slots, now)
-        self.is_stopped(now)
+        self._begin_cooldown(now)
         return decision
 
     def _tell(self, permit: Permit, slot: Slot, answer: Answer, now: float) -> Decision:
@@ -188,14 +188,14 @@ class Governor(CrawlAdmission):
                 self._drain_all(now)
         return decision
 
-    def _roll_back(self, permit: Permit, slot: Slot, answer: Answer, now: float) -> Decision:
+    def _on_crawl_limit(self, permit: Permit, slot: Slot, answer: Answer, now: float) -> Decision:
         """The limit of the whole crawl was met: the slot that met it is not to blame."""
         self._crawl_wide.on_ended(permit, answer, now, self._chance())
         for each in permit.with_host:
             self._slots[each.key].on_lost(each)
         if answer.announced is not None:
             slot.resume_pause(now, answer.announced)
-        self.is_stopped(now)
+        self._begin_cooldown(now)
         why = "the limit of the whole crawl was met"
         return Decision(Event.LATE, slot.delay, 0.0, slot.paused_for(now), why, again=True)
 
@@ -209,7 +209,7 @@ class Governor(CrawlAdmission):
         if self.known is not None:
             self.known.on_ended(permit, now, is_hit=True)
         self.counts.ignored += 1
-        self.is_stopped(now)
+        self._begin_cooldown(now)
 
     def on_dropped(self, permit: Permit, now: float) -> None:
         """The request was given up before it reached the wire."""
@@ -217,7 +217,7 @@ class Governor(CrawlAdmission):
         if self.known is not None:
             self.known.on_ended(permit, now, is_hit=False)
         self.counts.dropped += 1
-        self.is_stopped(now)
+        self._begin_cooldown(now)
 
     def _is_answer_of(self, permit: Permit, answer: Answer, now: float) -> bool:
         """Whether what came of a request says anything of its site; else the uplink is down."""
@@ -234,7 +234,7 @@ class Governor(CrawlAdmission):
                         slot.forgive_failures(now)
         return not self._uplink.is_down
 
-    def _excuse(self, permit: Permit, slot: Slot, now: float) -> Decision:
+    def _on_uplink_down(self, permit: Permit, slot: Slot, now: float) -> Decision:
         """The crawler's own line is down: no site is charged with it, and no page."""
         self._end(permit, now)
         self.counts.measured += 1
@@ -256,6 +256,10 @@ class Governor(CrawlAdmission):
             slot.on_answer(permit, answer._replace(quotas=()), now, self._chance())
         else:
             slot.on_lost(permit)
+
+    def _begin_cooldown(self, now: float) -> None:
+        """The cool-down of the whole crawl begins with the last answer: to ask is to begin it."""
+        self.stopped_by(now)
 
     def _drain_all(self, now: float) -> None:
         self.counts.global_trips += 1

@@ -29,8 +29,9 @@ class Permit:
     sent_at: float
     """Monotonic seconds at which it was granted."""
     probe: bool = False
+    """It is a test request: what comes of it ends the pause, or lengthens it."""
     recheck: bool = False
-    """Sent after the wait that a probe has just outlasted: the page refused then fits best."""
+    """It asks for the suspected page again, after the wait that another page has just passed."""
     doubted: bool = False
     """Its answer looks like a refusal and a verdict is awaited."""
     ended: bool = False

@@ -144,7 +144,7 @@ class Slot(Answers):
         """Pause for as long as another slot, and for the same reason."""
         wait = other.paused_until - now
         if wait > 0.0:
-            self.pause_for(now, wait, announced=wait if other.is_pause_asked(now) else None)
+            self.pause_for(now, wait, announced=other.announced_for(now) or None)
 
     def begin_anew(self, ceiling: Ceiling, now: float) -> Taught:
         """The refusals of late were not this site's: forget them; returns what they taught."""
@@ -158,16 +158,17 @@ class Slot(Answers):
 
     def take_up(self, taught: Taught) -> None:
         """Go on with what refusals had taught; a pause that is under way taught none of it."""
-        self.ceiling, self._backoff = taught
+        self._backoff = taught.backoff
         self._failures.on_taught()
-        self.pace.take_up(self.ceiling)
-        if self.phase is not Phase.CLOSED:
-            self._excused, self._failed_epoch = True, False
+        self.swap(taught.ceiling)
 
     def swap(self, ceiling: Ceiling) -> Ceiling:
-        """Go by another ceiling from here; returns the one it had."""
+        """Go by another ceiling from here, to which a pause that is under way says nothing; returns
+        the one it had."""
         other, self.ceiling = self.ceiling, ceiling
         self.pace.take_up(ceiling)
+        if self.phase is not Phase.CLOSED:
+            self._excused, self._failed_epoch = True, False
         return other
 
     def forgive_failures(self, now: float) -> None:

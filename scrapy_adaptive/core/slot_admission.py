@@ -1,4 +1,4 @@
-"""What is known of one slot, and whether it may send: questions alone, which change nothing.
+"""What is known of one slot, and whether it may send: questions alone.
 
 Laws
 ----
@@ -189,20 +189,20 @@ class Admission:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether anything is in flight, promised, or to be asked again."""
-        is_promised = self.reserved > 0 or self.robots_count > 0
-        return self.in_flight > 0 or is_promised or self._recheck_at is not None
+        """Whether anything is in flight or promised. A page that is to be asked for again is not:
+        it may never come, and what is known of it is kept."""
+        return self.in_flight > 0 or self.reserved > 0 or self.robots_count > 0
 
     def is_older(self, instant: float) -> bool:
         """Whether nothing was sent since that instant, and nothing is in use."""
         return self._sent_at < instant and not self.is_in_use
 
     def may_be_forgotten(self, now: float) -> bool:
-        """Whether nothing is in flight, promised, owed or to be asked again.
+        """Whether nothing is in flight or promised, and neither a recheck nor a delay is to come.
 
         Who forgets one that is paused remembers `ready_again_at`.
         """
-        if self.is_in_use:
+        if self.is_in_use or (self._recheck_at is not None and now < self._recheck_at):
             return False
         return now < self.paused_until or now >= self.pace.ready_at()
 
@@ -299,6 +299,11 @@ class Admission:
         """Whether the site itself asked for the present pause."""
         is_paused = self.phase is not Phase.CLOSED and self.pause.is_asked
         return is_paused or now < self.pace.quotas.spent_until
+
+    def announced_for(self, now: float) -> float:
+        """Seconds from now on that the site itself asked for; 0 for none."""
+        paused = self.pause.announced_for(now) if self.phase is not Phase.CLOSED else 0.0
+        return max(paused, self.pace.quotas.spent_until - now, 0.0)
 
     def paused_for(self, now: float) -> float:
         """Seconds that are left of the present wait of a pause; 0 for none."""

@@ -73,7 +73,8 @@ class Answers(Admission):
         """What the seconds until an answer teach."""
         if answer.latency is None:
             return
-        if self.expected_places and answer.may_lower and not self.accepted_count:
+        is_first = not (self.accepted_count and self.slowness.mean)
+        if self.expected_places and answer.may_lower and is_first:
             self._expect_places(answer.latency)
         self.pace.on_latency(
             answer.latency, may_lower=answer.may_lower, is_strange=self._is_strange(answer)
@@ -214,7 +215,7 @@ class Answers(Admission):
         if failed:
             self._failures.on_slowed(rate)
         self._failed_epoch = failed
-        debt = self.ceiling.debt(now)
+        debt = self.ceiling.debt()
         wait = self._backoff.first(
             rate=self.rate, announced=answer.announced, debt=debt, failed=failed
         )

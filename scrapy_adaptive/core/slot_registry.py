@@ -269,7 +269,7 @@ class Slots:
             slot.recall(Learned(share * host.rate))
         slot.pace.drain(now)
         if answer.announced is not None:
-            slot.resume_pause(now, decision.wait)
+            slot.pause_for(now, decision.wait, answer.announced)
         why = f"{decision.why}; only {kind} is refused: it has its own pace"
         return decision._replace(why=why, split=kind)
 

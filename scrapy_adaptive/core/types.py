@@ -96,6 +96,7 @@ class Event(Enum):
     RECOVERED = "probe accepted"
     TRIPPED = "tripped"
     LATE = "late refusal"
+    """It cuts nothing: it was sent before the pause, or its page or the whole crawl is to blame."""
     PROBE_REFUSED = "probe refused"
     BROKEN = "broken page"
     LONE_FAILURE = "lone failure"
@@ -143,7 +144,8 @@ class Recovery(NamedTuple):
     """How a pause ended."""
 
     tries: int
-    """Probes that were refused in it."""
+    """Waits that should have sufficed and did not: test requests that were refused in it, but for
+    one after the first wait and for those that chance explains."""
     waited: float
     """Seconds of the wait that the accepted probe outlasted."""
     announced: bool

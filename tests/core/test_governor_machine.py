@@ -52,19 +52,19 @@ class Crawl(Observer):
         pause and its pace have one name.
         """
         self.governor.slot(key, self.now)
-        blocked = self.governor.ready_at(key, self.now)
+        blocked = self.governor.blocked(key, self.now)
         if blocked is None or blocked.until == math.inf:
             return
         early = self.now + share * (blocked.until - self.now)
         self.now = max(self.now, min(early, math.nextafter(blocked.until, self.now)))
-        still = self.governor.ready_at(key, self.now)
+        still = self.governor.blocked(key, self.now)
         assert still is not None
         if self.shares_limit:
             assert still.until >= blocked.until
         else:  # the reason may be another: nothing is awaited any more
             assert still.until == blocked.until
         self.now = blocked.until
-        later = self.governor.ready_at(key, self.now)
+        later = self.governor.blocked(key, self.now)
         assert later is None or later.until > self.now
         assert later is None or later.reason is not blocked.reason or self.shares_limit
 
@@ -73,7 +73,7 @@ class Crawl(Observer):
         """Requests wait at the gate and go when they may, unless only an event can free them."""
         self.governor.slot(key, self.now)
         for _ in range(count):
-            while (blocked := self.governor.ready_at(key, self.now)) and blocked.until < math.inf:
+            while (blocked := self.governor.blocked(key, self.now)) and blocked.until < math.inf:
                 self.now = blocked.until
             self.send(key)
 
@@ -81,7 +81,7 @@ class Crawl(Observer):
     def send(self, key: str) -> None:
         """A request comes to the gate."""
         seen, mine = self.seen[key], self.out_of(key)
-        blocked = self.governor.ready_at(key, self.now)
+        blocked = self.governor.blocked(key, self.now)
         delay = self.governor.slot(key, self.now).delay
         permit = self.governor.take(key, self.now)
         if isinstance(permit, Blocked):
@@ -268,7 +268,7 @@ class Crawl(Observer):
     @invariant()
     def only_an_event_can_be_waited_for_without_end(self) -> None:
         slots = [*self.governor]
-        found = {slot.key: self.governor.ready_at(slot.key, self.now) for slot in slots}
+        found = {slot.key: self.governor.blocked(slot.key, self.now) for slot in slots}
         for key, blocked in found.items():
             if blocked is not None and blocked.reason is Reason.GLOBAL:
                 assert blocked.until == (math.inf if self.out else self.end_at + self.cooldown)

@@ -98,3 +98,17 @@ def test_a_governor_with_chance_of_its_own_forgets_nobody_who_asked_for_a_wait()
     assert pytest.approx(max(until.values())) == max(
         crawl.governor.paused_until(key, crawl.now) for key in until
     )
+
+
+def test_a_slot_whose_suspected_page_never_comes_again_is_forgotten() -> None:
+    """Else a crawl of many hosts with a dead page each would keep all of them."""
+    crawl = Virtual(Limits(), max_slots=2)
+    for number in range(6):
+        key = f"host-{number}"
+        crawl.fetch(3, key=key, page="served")
+        crawl.wait_out(key)
+        crawl.refuse(crawl.send(key), page="dead")
+        crawl.fetch(1, key=key, page="served")
+        assert crawl.why_held(key) is Reason.RECHECK
+        crawl.wait(60.0)
+    assert len(crawl.governor) <= 2

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from scrapy_adaptive.core.breaker.breaker import Phase
+from scrapy_adaptive.core.breaker.shared_limit import SharedLimit
 from scrapy_adaptive.core.ceiling.hold.ceiling import Hold
 from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.slot import Slot
@@ -195,3 +196,33 @@ def test_pages_alone_in_flight_do_not_outweigh_the_latest() -> None:
     ceiling = virtual.slot().ceiling
     assert isinstance(ceiling, Hold)
     assert ceiling.state.cap.share(2) > 0.4
+
+
+def test_a_pause_that_another_law_began_teaches_the_one_that_is_back_nothing() -> None:
+    """As where a test of a shared limit ends while its host is paused."""
+    virtual = Virtual(UNPACED, ceiling="hold")
+    for _ in range(2):
+        virtual.fetch(40)
+        virtual.refuse(virtual.send())
+        virtual.wait_out()
+    virtual.fetch(20)
+    slot = virtual.slot()
+    learned = slot.learned
+    lent = slot.swap(Hold(math.inf))
+    virtual.wait(600.0)
+    virtual.refuse(virtual.send())
+    slot.swap(lent)
+    virtual.fetch()
+    assert slot.phase is Phase.CLOSED
+    assert slot.learned == learned
+
+
+def test_a_state_that_is_asked_for_ends_the_test_of_no_other_host() -> None:
+    shared = SharedLimit(lambda limits: Hold(limits.start_rate))
+    slot = Virtual(UNPACED, ceiling="hold").slot("b")
+    known = slot.ceiling
+    shared.begin_test(slot, 0.0)
+    shared.end_test("a")
+    assert slot.ceiling is not known
+    shared.end_test("b")
+    assert slot.ceiling is known

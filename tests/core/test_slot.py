@@ -512,3 +512,17 @@ def test_a_late_refusal_in_a_pause_that_another_slot_began_changes_no_other() ->
     virtual.wait_out()
     virtual.accept(virtual.send())
     assert virtual.blocked("b") is None
+
+
+def test_who_pauses_with_another_is_not_parked_for_what_the_site_has_not_asked_for() -> None:
+    """It asked for 5 s; the rest is the first slot's own backoff, 100 s by now."""
+    virtual = Virtual(Limits(max_pause=60.0))
+    first, other = virtual.slot("a"), virtual.slot("b")
+    first.pause_for(0.0, 100.0, announced=5.0)
+    other.pause_with(first, 0.0)
+    assert virtual.why_held("b") is Reason.PAUSED
+    assert other.paused_until == 100.0
+    asked = virtual.slot("c")
+    first.pause_for(0.0, 200.0, announced=200.0)
+    asked.pause_with(first, 0.0)
+    assert virtual.why_held("c") is Reason.PARKED

@@ -37,12 +37,17 @@ class TestForgetting:
         assert virtual.blocked("a") == Blocked(60.0, Reason.DELAY)
 
     def test_a_slot_that_awaits_a_recheck_is_not_forgotten(self) -> None:
+        """Once it may be asked for the page it may: the page may never come."""
         virtual = Virtual(PACED, max_slots=1)
         virtual.refuse(virtual.send(), page="x")
         virtual.fetch(page="y")
-        virtual.wait(3600.0)
+        recheck_at = virtual.held_until(Reason.RECHECK)
+        virtual.wait_until(math.nextafter(recheck_at, 0.0))
         virtual.blocked("b")
         assert "a" in virtual.governor
+        virtual.wait(60.0)
+        virtual.blocked("c")
+        assert "a" not in virtual.governor
 
     def test_after_a_crowd_the_slots_shrink_back_to_the_most(self) -> None:
         """Four slots were busy at once, where one is the most."""

@@ -80,7 +80,7 @@ class Virtual:
 
     def blocked(self, key: str = "a") -> Blocked | None:
         """Why nothing may be sent now; None when a request may go."""
-        return self.governor.ready_at(key, self.now)
+        return self.governor.blocked(key, self.now)
 
     def why_held(self, key: str = "a") -> Reason | None:
         """The reason alone."""

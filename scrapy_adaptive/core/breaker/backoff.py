@@ -166,7 +166,7 @@ class Backoff:
             self.worked = self.last
         elif self.is_owed:
             self.failed_debts = 0
-        self.tries = 0
+        self.tries, self.is_owed = 0, False
         return recovery
 
 

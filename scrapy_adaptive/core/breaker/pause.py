@@ -96,6 +96,10 @@ class Pause:
         """Whether it lasts, by the site's own word, longer than the user wants to sit through."""
         return now < self._parked_until
 
+    def announced_for(self, now: float) -> float:
+        """Seconds from now on that the site itself asked for; 0 for none."""
+        return max(0.0, self._announced_until - now)
+
     @property
     def is_asked(self) -> bool:
         """Whether the site itself said how long, when it refused last."""

@@ -156,8 +156,10 @@ class SharedLimit:
         self._slot, self._since = slot, now
         self._lent, self._is_over = slot.swap(self._make(slot.limits)), False
 
-    def end_test(self) -> None:
-        """The host that has started again gets back what it had learned."""
-        if self._slot is not None and self._lent is not None:
-            self._slot.swap(self._lent)
+    def end_test(self, key: str | None = None) -> None:
+        """The host that has started again gets back what it had learned, if it is this one, or
+        whichever it is."""
+        if self._slot is None or self._lent is None or key not in (None, self._slot.key):
+            return
+        self._slot.swap(self._lent)
         self._slot = self._lent = None

@@ -55,7 +55,7 @@ class Ceiling(Protocol):
         """Least seconds to wait before a suspected page is asked for again."""
         return GAPS / self.rate
 
-    def debt(self, now: float) -> float:
+    def debt(self) -> float:
         """Seconds of waiting that repay what was served beyond the pace."""
         return 0.0
 

@@ -228,6 +228,14 @@ class TestDebts:
         backoff.longer(rate=10.0, announced=announced, failed=failed)
         assert backoff.longer(rate=10.0, announced=None) == pytest.approx(then)
 
+    def test_a_pause_that_owed_nothing_wins_no_credit_back(self, backoff: Backoff) -> None:
+        """That of a late refusal, which began with no first wait."""
+        slept(backoff, 1, 2, debt=2.0)
+        backoff.lengthen(0.25)
+        backoff.on_recovered()
+        assert slept(backoff, 1, 2, debt=2.0)[-1] == 5.0
+        assert slept(backoff, debt=2.0) == [5.0]
+
     def test_two_in_a_row_that_failed_are_not_believed_any_more(self, backoff: Backoff) -> None:
         for _ in range(2):
             assert slept(backoff, 1, 2, debt=2.0)[-1] == 5.0

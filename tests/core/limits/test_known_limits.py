@@ -147,7 +147,7 @@ def test_a_new_book_holds_at_once_and_forgets_no_hit() -> None:
     crawl.accept(permit)
     crawl.governor.on_book(Book([fast]))
     crawl.now = 5.0
-    blocked = crawl.governor.ready_at(leaf(crawl), 5.0)
+    blocked = crawl.governor.blocked(leaf(crawl), 5.0)
     assert blocked is not None
     assert blocked.until == 10.0
 
@@ -218,7 +218,7 @@ def test_what_no_rule_paces_keeps_its_delay_whatever_other_hosts_do() -> None:
     crawl.accept(taken(crawl, other))
     for host in ("b", "c", "d"):
         crawl.accept(taken(crawl, known.leaf_key(host, host, "/search", {})))
-    blocked = governor.ready_at(other, crawl.now)
+    blocked = governor.blocked(other, crawl.now)
     assert blocked is not None
     assert blocked.until == pytest.approx(31.0)
 
@@ -247,7 +247,7 @@ def test_a_host_that_is_searched_first_begins_with_its_other_pages_as_any_host()
     crawl.accept(taken(crawl, leaf(crawl, "/search")))
     assert crawl.slot().rate < 1.0
     page = leaf(crawl, "/page")
-    assert crawl.governor.ready_at(page, crawl.now) is not None
+    assert crawl.governor.blocked(page, crawl.now) is not None
     crawl.wait(0.01)
     crawl.accept(taken(crawl, page))
     assert crawl.slot().rate == 100.0

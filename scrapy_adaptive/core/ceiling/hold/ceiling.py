@@ -18,13 +18,13 @@ from scrapy_adaptive.core.evidence import MEMORY
 from scrapy_adaptive.core.state.fields import SLOWEST, Mark
 from scrapy_adaptive.core.types import Learned
 
-from .bracket import PRICE
+from .bracket import PRICE, Bracket
 from .climb import end_trial, go_up, move, needed
 from .concurrency_cap import NO_CAP, Cap
 from .epoch import BURST, ISOLATED, MINUTE, NO_CONGESTION, SHORTEST, Congestion
 from .explanations import explain
 from .noise import NO_NOISE, OFTEN
-from .state import Bracket, State
+from .state import State
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.permit import Permit
@@ -95,7 +95,7 @@ class Hold(Ceiling):
         """
         return GAPS / min(self.rate, self.state.least)
 
-    def debt(self, now: float) -> float:
+    def debt(self) -> float:
         """Seconds of waiting that repay what was served beyond the held pace.
 
         For a window of time, just what is left of it. Before a rate was held, two gaps of the rate
@@ -110,7 +110,7 @@ class Hold(Ceiling):
             in_use = min(self.rate, congestion.rate or self.rate)  # a delay of the user's may bind
             most = max(SHORTEST, AT_START / in_use)
             return min(most, AT_START * congestion.busy / served) if served > 1 else 0.0
-        return max(0.0, served / held - congestion.busy - (now - congestion.at))
+        return max(0.0, served / held - congestion.busy)
 
     @property
     def learned(self) -> Learned | None:
@@ -204,8 +204,8 @@ class Hold(Ceiling):
             may_be_chance: it is that of a test request which chance may explain: where noise is
                 known it counts for as much, elsewhere for nothing.
         """
-        if self._congestion is NO_CONGESTION:  # it is late, in a pause that another slot began
-            self._congestion = Congestion()
+        if self._congestion is NO_CONGESTION:
+            return  # it is late, in a pause that another slot began
         if may_be_chance:
             self._congestion.excused += 1
         else:

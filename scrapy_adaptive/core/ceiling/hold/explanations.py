@@ -23,8 +23,9 @@ from .windows import explained, unit_above
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .bracket import Bracket
     from .epoch import Epoch
-    from .state import Bracket, State
+    from .state import State
 
 MARGIN = 0.01
 """Share by which the held rate stays under what the history says: one of a hundred pages is off

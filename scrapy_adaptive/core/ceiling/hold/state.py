@@ -13,74 +13,16 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from scrapy_adaptive.core.state.fields import (
-    Amount,
     Count,
-    Instant,
     Range,
     Rate,
-    Refused,
     Seconds,
-    Share,
 )
 
-from .bracket import FAR, PRICE, RARER, stage
+from .bracket import RARER, Bracket, stage
 from .concurrency_cap import NO_CAP, Cap
 from .history import History
 from .noise import FASTER, NO_NOISE, Noise, Trial
-
-
-@dataclass(slots=True)
-class Bracket:
-    """Between which rates the limit lies, 1/s, and what it costs to ask."""
-
-    rate: Rate
-    """The rate in use."""
-    lo: Amount = 0.0
-    """The highest rate that passed a stage; 0 while none has."""
-    hi: Refused = math.inf
-    """The lowest rate that was refused since; infinity while none was."""
-    vain: Amount = 0.0
-    """The `lo` that the last doubling far below `hi` did not raise: not repeated from there."""
-    best: Amount = 0.0
-    """The best rate that was held, or served from one recovery to the next."""
-    climb: Share = 1.0
-    """Share of the last step above an upper bound that was lifted."""
-    cost: Amount = PRICE
-    """Pages that the next refusal will cost, a long pause aside."""
-    outage: Seconds = 0.0
-    """Seconds of the long pause that it will cost; 0 where a short one is enough."""
-    is_start: bool = True
-    """Nothing was refused yet, or nothing that was believed."""
-    is_doubted: bool = False
-    """One refusal was put down to chance: this rate is looked at twice."""
-    is_window: bool = False
-    """The rate in use is a window's count over a human unit of time."""
-    unit: Seconds = 0.0
-    """That unit, in seconds; 0 where none explained a pause."""
-    passed: int = 0
-    """Requests served at this rate while it bound."""
-    stage_at: Instant = -math.inf
-    """The instant since which this rate is in use."""
-    served: int = 0
-    """Requests served since then, whether it bound or not."""
-    cuts: Annotated[int, Range(0, 64)] = 0
-    """Cuts in a row of a held rate, each after a refusal that stood alone."""
-
-    def lift(self, climb: float) -> None:
-        """Void the upper bound: the limit may lie above it; the steps begin with that share."""
-        self.hi = math.inf
-        self.climb = climb / 2.0
-
-    @property
-    def is_doubling(self) -> bool:
-        """Whether stages are short and prove nothing: the limit is unknown or far."""
-        far = FAR * self.rate <= self.hi * (1.0 + 1e-6) < math.inf and self.lo > self.vain
-        return (self.is_start or far) and not self.is_window
-
-    @property
-    def price(self) -> float:
-        """Pages that the next refusal will cost at the present rate."""
-        return self.cost + self.rate * self.outage
 
 
 @dataclass(slots=True)

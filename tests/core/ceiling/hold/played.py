@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from scrapy_adaptive.core.ceiling.hold.bracket import Bracket
 from scrapy_adaptive.core.ceiling.hold.ceiling import Hold
-from scrapy_adaptive.core.ceiling.hold.state import Bracket
 from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.core.types import Recovery
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from scrapy_adaptive.core.ceiling.hold.state import Bracket
+from scrapy_adaptive.core.ceiling.hold.bracket import Bracket
 from tests.core.ceiling.hold.played import Played, held
 
 

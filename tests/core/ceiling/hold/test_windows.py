@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_adaptive.core.ceiling.hold.state import Bracket
+from scrapy_adaptive.core.ceiling.hold.bracket import Bracket
 from scrapy_adaptive.core.ceiling.hold.windows import unit_above
 from tests.core.ceiling.hold.played import Played
 
