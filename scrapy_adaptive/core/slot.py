@@ -136,7 +136,7 @@ class Slot(Answers):
     def pause_for(self, now: float, wait: float, announced: float | None = None) -> None:
         """Wait for so long, `announced` seconds of it by the site's own word. No refusal of this
         slot is the reason: it cuts nothing, and an epoch that is under way goes on."""
-        self._excused |= self.phase is Phase.CLOSED
+        self._cuts_nothing |= self.phase is Phase.CLOSED
         self._begin_pause(now, wait, announced=announced)
         self._withdraw_probe()
 
@@ -168,7 +168,7 @@ class Slot(Answers):
         other, self.ceiling = self.ceiling, ceiling
         self.pace.take_up(ceiling)
         if self.phase is not Phase.CLOSED:
-            self._excused, self._failed_epoch = True, False
+            self._cuts_nothing, self._failed_epoch = True, False
         return other
 
     def forgive_failures(self, now: float) -> None:

@@ -66,10 +66,10 @@ class Admission:
     __slots__ = (
         "__weakref__",
         "_backoff",
+        "_cuts_nothing",
         "_drain",
         "_drained_number",
         "_epoch_at",
-        "_excused",
         "_failed_epoch",
         "_failures",
         "_probe",
@@ -106,7 +106,7 @@ class Admission:
     slowness: Slowness
     _epoch_at: Instant
     _recheck_at: Due | None
-    _excused: bool
+    _cuts_nothing: bool
     _failed_epoch: bool
     _backoff: Backoff
     _sent_at: Instant
@@ -143,8 +143,9 @@ class Admission:
         """The last request sent before a pause went on without those in flight."""
         self._straggler_count = 0
         """Requests up to that one that are still in flight."""
-        self._excused = False
-        """Whether the present pause is a broken page's, or an earlier run's: it cut nothing."""
+        self._cuts_nothing = False
+        """Whether the present pause teaches the ceiling nothing: it is a broken page's, another
+        slot's or an earlier run's, or that of another law."""
         self._failed_epoch = False
         """Whether the present pause is that of a host that fails, and refused nothing."""
         self._backoff = NO_BACKOFF

@@ -142,19 +142,19 @@ class Answers(Admission):
     ) -> tuple[Event, str]:
         self._make_parts()
         failed = answer.outcome is Outcome.FAILED
-        if failed and (why := self._alone(permit, answer, now)):
+        if failed and (why := self._on_failure(permit, answer, now)):
             return Event.LONE_FAILURE, why
         if not failed:
             self.refused_count += 1
             self._failures.on_answered()
             self._failed_epoch = False
-        excuse = self._excuse(permit, answer, now, chance)
+        excuse = self._on_page_at_fault(permit, answer, now, chance)
         return excuse or self._count(permit, answer, now, chance)
 
-    def _excuse(
+    def _on_page_at_fault(
         self, permit: Permit, answer: Answer, now: float, chance: float
     ) -> tuple[Event, str] | None:
-        """What a refusal says where the pace is not to blame; None where it may be."""
+        """Pause for a page or a first visit that alone is to blame; None where the pace may be."""
         suspected = self.suspected
         blame = suspected.blame(
             answer.page,
@@ -169,7 +169,7 @@ class Answers(Admission):
             if self.phase is Phase.CLOSED or permit.probe:
                 self._backoff.first(rate=NEVER, announced=answer.announced, failed=True)
             self._backoff.lengthen(wait)  # if it is late, the pause goes on
-            self._excused |= self.phase is Phase.CLOSED
+            self._cuts_nothing |= self.phase is Phase.CLOSED
             self._roll_back_for(answer.page, now)
             self._pause(now, wait, chance, answer)
             if blame is Blame.BROKEN:
@@ -186,13 +186,13 @@ class Answers(Admission):
     ) -> tuple[Event, str]:
         """A refusal that counts: the test request's, a late one, or the first of an epoch."""
         what, phase = answer.outcome.value, self.phase
-        if permit.probe and not self._excused:
+        if permit.probe and not self._cuts_nothing:
             wait = self._after_probe(answer)
             event, why = Event.PROBE_REFUSED, f"probe {what}"
         elif permit.sent_at < self._epoch_at or not (permit.probe or phase is Phase.CLOSED):
             wait = max(BREATH, answer.announced or 0.0)
             if phase is Phase.CLOSED:
-                self._excused = True
+                self._cuts_nothing = True
                 self._pause(now, wait, chance, answer)
                 return Event.LATE, f"{what}, sent before a pause that is over"
             self._backoff.lengthen(wait)
@@ -238,8 +238,8 @@ class Answers(Admission):
         if self._failures in (UNTRIED, UNHURT):
             self._failures = copy(self._failures)
 
-    def _alone(self, permit: Permit, answer: Answer, now: float) -> str:
-        """Why a failure slows nothing down; empty where it does."""
+    def _on_failure(self, permit: Permit, answer: Answer, now: float) -> str:
+        """Count a failure; returns why it slows nothing down, and nothing where it does."""
         failures = self._failures
         is_page = self.suspected.is_failing(answer.page) and answer.announced is None
         failures.on_failed(silent=answer.silent, counts=not is_page)
@@ -283,14 +283,14 @@ class Answers(Admission):
         self.suspected.on_rollback()
         if is_alone:
             self.ceiling.on_rollback(now)
-            self._excused = True
+            self._cuts_nothing = True
 
     def roll_back(self, now: float) -> None:
         """The present epoch is not the fault of the pace, but of a class of pages, or of first
         visits: take its cut back."""
         self.suspected.on_rollback()
         self.ceiling.on_class_split(now)
-        self._excused = True
+        self._cuts_nothing = True
 
     def _begin_epoch(self, now: float, permit: Permit, *, again: bool = False) -> float:
         """The ceiling hears of it, once: it cuts now, or when a test request has ended the pause.
@@ -302,7 +302,7 @@ class Answers(Admission):
         """
         refused_rate = self._paced_rate
         self._epoch_at = now
-        self._excused = False
+        self._cuts_nothing = False
         self.suspected.on_epoch()
         self.ceiling.on_congestion(now, permit, rate=refused_rate, again=again)
         self.pace.drain(now)
@@ -312,11 +312,11 @@ class Answers(Admission):
         """The pause is over: the ceiling learns of it, unless it cut nothing."""
         self.pause.end(now, by)
         recovery = self._backoff.on_recovered()
-        if self._excused:
+        if self._cuts_nothing:
             self.ceiling.on_resumed(now)
         else:
             self.ceiling.on_recovered(now, recovery)
-        self._excused = self._failed_epoch = False
+        self._cuts_nothing = self._failed_epoch = False
         return recovery
 
     def _end(self, permit: Permit) -> None:
@@ -340,7 +340,7 @@ class Answers(Admission):
         if self._failed_epoch:
             self.suspected.on_rollback()
             self.ceiling.on_rollback(now)
-            self._excused = True
+            self._cuts_nothing = True
         self._recover(now, Signal.GONE)
         self._withdraw_probe()
 

@@ -64,7 +64,7 @@ class Backoff:
     """Seconds waited before it, in this pause."""
     tries: int = 0
     """Test requests of this pause that were refused after a wait that should have sufficed."""
-    excused: int = 0
+    by_chance: int = 0
     """Those that chance explains."""
     failed_debts: int = 0
     """Debts in a row that were too short a wait."""
@@ -89,7 +89,7 @@ class Backoff:
             failed: the host is in trouble, no pace is refused.
         """
         is_free = (announced is None or 0.0 < announced < self.worked) and not failed
-        self.tries = self.excused = self.announced_count = 0
+        self.tries = self.by_chance = self.announced_count = 0
         self.waited = 0.0
         self.is_repeated = False
         self.is_announced = announced is not None
@@ -127,8 +127,8 @@ class Backoff:
         """
         self.is_announced |= announced is not None
         self.waited += self.last
-        if noise ** (1 + self.excused) > UNLIKELY and not failed:
-            self.excused += 1
+        if noise ** (1 + self.by_chance) > UNLIKELY and not failed:
+            self.by_chance += 1
             self.last = max(self.last, announced or 0.0)
             return self.last
         is_free = not (self.tries or self.is_repeated or self.is_announced or failed)

@@ -207,7 +207,7 @@ class Hold(Ceiling):
         if self._congestion is NO_CONGESTION:
             return  # it is late, in a pause that another slot began
         if may_be_chance:
-            self._congestion.excused += 1
+            self._congestion.by_chance += 1
         else:
             self._congestion.refusals += 1
 

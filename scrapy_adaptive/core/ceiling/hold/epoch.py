@@ -54,7 +54,7 @@ class Congestion:
     gap: Seconds = 0.0
     """Mean seconds between two sends before it."""
     refusals: int = 0
-    excused: int = 0
+    by_chance: int = 0
     """Further ones, of test requests that chance may have refused."""
 
     def close(self, now: float, recovery: Recovery, history: History, rate: float) -> Epoch:
@@ -90,7 +90,7 @@ class Congestion:
             span=span,
             gap=max(self.gap, 1.0 / refused),
             refusals=self.refusals,
-            excused=self.excused,
+            by_chance=self.by_chance,
             recovery=recovery,
             is_short=is_short,
             is_alone=self.refusals == 1 and (is_short or (is_announced and is_cheap)),
@@ -126,7 +126,7 @@ class Epoch:
     """Mean seconds between two sends before it: no less than by the rate, and more where the
     crawler was late."""
     refusals: int
-    excused: int
+    by_chance: int
     """Further ones, of test requests that chance may have refused."""
     recovery: Recovery
     is_short: bool

@@ -58,7 +58,7 @@ def by_cap(state: State, epoch: Epoch) -> Verdict | None:
 
 def by_noise(state: State, epoch: Epoch) -> Verdict | None:
     """No more refusals at this rate than come by chance."""
-    refusals = epoch.refusals + epoch.excused
+    refusals = epoch.refusals + epoch.by_chance
     is_explained = state.noise.on_refused(refusals, state.bracket.served)
     is_noise = is_explained and not epoch.recovery.tries
     return Verdict(state.bracket.rate, is_new=False) if is_noise else None

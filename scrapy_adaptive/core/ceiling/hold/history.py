@@ -41,8 +41,8 @@ class History:
     sent_at: Instant | None = None
     """The instant of the last send; None before the first."""
     gap: Amount = 0.0
-    """Mean seconds between two sends of late, pauses aside: no less than the delay, and more where
-    the crawler was late."""
+    """Mean seconds between two sends of late, pauses aside, from 0 at first: each counts as no less
+    than the delay, and as more where the crawler was late."""
 
     def on_sent(self, now: float, delay: float) -> None:
         """A request left, `delay` seconds being the least gap."""
