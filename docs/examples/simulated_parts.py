@@ -20,7 +20,7 @@ if __name__ == "__main__":
     )
     crawl.run(0.5 * HOUR)
     crawl.drain()  # what is in flight is answered
-    crawl.wait(0.75 * HOUR)
+    crawl.wait(0.75 * HOUR)  # nobody crawls until that instant
     readings = read(crawl.run(2 * HOUR), site, 2 * HOUR)
     print(f"served: {readings.second_half.goodput_ratio:.1%} of the limit in the second hour")
     print(f"refused: {readings.whole.refused_ratio:.2%} of all hits")

@@ -106,7 +106,8 @@ class Slot(Answers):
             self._begin_at(self.limits.start_rate)
 
     def resume_pause(self, now: float, wait: float) -> None:
-        """The site had asked an earlier run for a pause that is not over for `wait` seconds."""
+        """The site itself asked for a pause that is not over for `wait` seconds, an earlier run or
+        another slot."""
         self.pause_for(now, wait, announced=wait)
 
     def park(self, now: float, wait: float) -> None:
