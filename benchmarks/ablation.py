@@ -31,7 +31,7 @@ from benchmarks.simulation import ROWS as TABLE
 from benchmarks.simulation import Row
 from benchmarks.sweep import Cell, arguments, crawled, tabulate
 from scrapy_adaptive.core.breaker.backoff import Backoff
-from scrapy_adaptive.core.ceiling.hold import ceiling, climb, explanations, state
+from scrapy_adaptive.core.ceiling.hold import bracket, ceiling, climb, explanations, state
 from scrapy_adaptive.core.ceiling.hold.ceiling import Hold
 from scrapy_adaptive.core.ceiling.hold.concurrency_cap import Cap
 from scrapy_adaptive.core.ceiling.hold.noise import Noise
@@ -116,7 +116,7 @@ WITHOUT_CHANCE = tuple(each for each in explanations.EXPLANATIONS if each.__name
 PARTS: dict[str, tuple[Patch, ...]] = {
     "search": (puts(climb, "is_closed", lambda *_: True),),
     "outlasting pauses": (puts(ceiling, "needed", short_stage),),
-    "doubling far below hi": (puts(state, "FAR", math.inf),),
+    "doubling far below hi": (puts(bracket, "FAR", math.inf),),
     "looks at the best rate": (answers(state.State, "until_return", math.inf),),
     "debt": (puts(Hold, "debt", start_debt),),
     "debt at the start": (puts(ceiling, "AT_START", 0.0),),

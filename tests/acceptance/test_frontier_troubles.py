@@ -171,10 +171,15 @@ def test_a_crawl_goes_on_when_postgresql_was_restarted(
 def test_a_swap_changes_the_order_and_loses_and_repeats_nothing(
     origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
 ) -> None:
+    """A heartbeat, each two seconds, hears of it: the crawl takes six at least."""
     site = Site(PAGES, HOSTS)
     server = origin(site.answer, addresses=site.addresses)
     address = f"sqlite:///{tmp_path}/crawl.db"
-    given = {**settings(address, tmp_path), "ADAPTIVE_FRONTIER_LEASE": 6.0}
+    given = {
+        **settings(address, tmp_path),
+        "ADAPTIVE_FRONTIER_LEASE": 6.0,
+        "DOWNLOAD_DELAY": 6.0 * HOSTS / PAGES,
+    }
     arguments = {"pages": PAGES, "hosts": HOSTS, "port": server.port}
     running = crawl.start(SurvivingSpider, given, arguments=arguments)
     for share in (60, 150, 250):
