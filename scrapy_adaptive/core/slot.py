@@ -29,15 +29,7 @@ class Taught(NamedTuple):
 
 
 class Slot(Answers):
-    """One of Scrapy's throttling units.
-
-    Args:
-        key: Scrapy's name of the slot.
-        limits: the user's own bounds.
-        ceiling: the law that learns the site's limit.
-        now: monotonic seconds.
-        drain: most seconds for which a pause waits for what is in flight.
-    """
+    """One of Scrapy's throttling units. See `Admission` for what it is made of."""
 
     __slots__ = ()
 
