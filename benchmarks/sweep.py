@@ -47,6 +47,7 @@ from scrapy_adaptive.core.ceiling.hold import (
     explanations,
     history,
     noise,
+    trial,
     windows,
 )
 from scrapy_adaptive.core.ceiling.hold import ceiling as hold
@@ -133,14 +134,18 @@ class Constant:
 
 
 CONSTANTS = (
-    *(Constant(name, bracket) for name in ("STEP", "NARROW", "FAR", "FIRST_CLIMB", "PRICE")),
+    *(
+        Constant(name, bracket)
+        for name in ("STEP", "NARROW", "FAR", "FIRST_CLIMB", "PRICE", "MARGIN")
+    ),
     *(Constant(name, bracket, is_multiple=True) for name in ("ABOVE", "RARER")),
-    *(Constant(name, explanations) for name in ("MARGIN", "CUTS")),
+    Constant("CUTS", explanations),
     Constant("ENOUGH", windows),
     *(Constant(name, epoch) for name in ("ISOLATED", "BURST", "SHORTEST", "SHORT", "MINUTE")),
     Constant("AT_START", hold),
-    *(Constant(name, noise, is_multiple=True) for name in ("FASTER", "MUCH_FASTER")),
-    *(Constant(name, noise) for name in ("MOST", "SURE", "BLAMED", "CLUSTER")),
+    *(Constant(name, trial, is_multiple=True) for name in ("FASTER", "MUCH_FASTER")),
+    *(Constant(name, noise) for name in ("MOST", "CLUSTER")),
+    *(Constant(name, trial) for name in ("SURE", "BLAMED")),
     *(Constant(name, caps) for name in ("RETEST", "SERVED")),
     Constant("SLOW", slowness, is_multiple=True),
     *(Constant(name, slowness) for name in ("SCATTER", "ROUND", "APART", "MEASURES", "LESS")),

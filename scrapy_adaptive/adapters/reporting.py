@@ -90,6 +90,7 @@ EVENTS = {
     Event.RECOVERED: "test request accepted",
     Event.TRIPPED: "paused",
     Event.LATE: "late refusal",
+    Event.EXCUSED: "excused",
     Event.PROBE_REFUSED: "test request refused",
     Event.BROKEN: "broken page",
     Event.LONE_FAILURE: "lone failure",

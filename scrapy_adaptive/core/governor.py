@@ -197,7 +197,7 @@ class Governor(CrawlAdmission):
             slot.resume_pause(now, answer.announced)
         self._begin_cooldown(now)
         why = "the limit of the whole crawl was met"
-        return Decision(Event.LATE, slot.delay, 0.0, slot.paused_for(now), why, again=True)
+        return Decision(Event.EXCUSED, slot.delay, 0.0, slot.paused_for(now), why, again=True)
 
     def on_doubt(self, permit: Permit) -> None:
         """An answer that looks like a refusal has arrived; its verdict is awaited."""

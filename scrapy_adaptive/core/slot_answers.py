@@ -174,39 +174,49 @@ class Answers(Admission):
             self._pause(now, wait, chance, answer)
             if blame is Blame.BROKEN:
                 return Event.BROKEN, "this page is refused whatever the pace"
-            return Event.LATE, "this page is refused, others are not"
+            return Event.EXCUSED, "this page is refused, others are not"
         if self.phase is Phase.CLOSED and self._is_first_visit(answer):
             suspected.on_refused(answer.page)
             self._recheck_at = now + BREATH
-            return Event.LATE, "this site refuses the first visit of each page"
+            return Event.EXCUSED, "this site refuses the first visit of each page"
         return None
 
     def _count(
         self, permit: Permit, answer: Answer, now: float, chance: float
     ) -> tuple[Event, str]:
-        """A refusal that counts: the test request's, a late one, or the first of an epoch."""
-        what, phase = answer.outcome.value, self.phase
+        """A refusal that no page is to blame for: it begins an epoch, or goes on with one."""
+        if not self.is_news(permit):
+            return self._on_late(answer, now, chance)
         if permit.probe and not self._cuts_nothing:
             wait = self._after_probe(answer)
-            event, why = Event.PROBE_REFUSED, f"probe {what}"
-        elif permit.sent_at < self._epoch_at or not (permit.probe or phase is Phase.CLOSED):
-            wait = max(BREATH, answer.announced or 0.0)
-            if phase is Phase.CLOSED:
-                self._cuts_nothing = True
-                self._pause(now, wait, chance, answer)
-                return Event.LATE, f"{what}, sent before a pause that is over"
-            self._backoff.lengthen(wait)
-            event, why = Event.LATE, f"{what}, sent before the pause began"
+            event, why = Event.PROBE_REFUSED, f"probe {answer.outcome.value}"
         else:
             wait, pace = self._trip(permit, answer, now)
-            event, why = Event.TRIPPED, f"{what} at {pace}"
+            event, why = Event.TRIPPED, f"{answer.outcome.value} at {pace}"
+        may_be_chance = event is Event.PROBE_REFUSED and not self._backoff.tries
+        self._learn_refused(answer, may_be_chance=may_be_chance)
+        self._pause(now, wait, chance, answer)
+        return event, why
+
+    def _on_late(self, answer: Answer, now: float, chance: float) -> tuple[Event, str]:
+        """It was sent before the present pause, or one that is over: nothing is cut twice."""
+        what, wait = answer.outcome.value, max(BREATH, answer.announced or 0.0)
+        if self.phase is Phase.CLOSED:
+            self._cuts_nothing = True
+            why = f"{what}, sent before a pause that is over"
+        else:
+            self._backoff.lengthen(wait)
+            self._learn_refused(answer)
+            why = f"{what}, sent before the pause began"
+        self._pause(now, wait, chance, answer)
+        return Event.LATE, why
+
+    def _learn_refused(self, answer: Answer, *, may_be_chance: bool = False) -> None:
+        """One more refusal of the present epoch."""
         if answer.outcome is not Outcome.FAILED:
             self._failures.on_taught()
         self.suspected.on_refused(answer.page)
-        may_be_chance = event is Event.PROBE_REFUSED and not self._backoff.tries
         self.ceiling.on_refused(may_be_chance=may_be_chance)
-        self._pause(now, wait, chance, answer)
-        return event, why
 
     def _trip(self, permit: Permit, answer: Answer, now: float) -> tuple[float, str]:
         """An epoch begins: seconds of its first wait, and the rate that was refused, in words."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.sweep import CONSTANTS, Constant, importers
-from scrapy_adaptive.core.ceiling.hold import ceiling, epoch, explanations
+from scrapy_adaptive.core.ceiling.hold import ceiling, epoch, trial
 
 
 @pytest.mark.parametrize("constant", CONSTANTS, ids=lambda constant: constant.title)
@@ -16,7 +16,7 @@ def test_a_constant_is_there_and_can_be_another_one(constant: Constant) -> None:
 
 
 def test_all_who_import_it_are_found() -> None:
-    assert set(importers(epoch, "MINUTE")) == {ceiling, explanations}
+    assert set(importers(epoch, "MINUTE")) == {ceiling, trial}
 
 
 def test_it_is_another_one_for_all_of_them() -> None:
@@ -24,7 +24,7 @@ def test_it_is_another_one_for_all_of_them() -> None:
     usual = epoch.MINUTE
     constant.set(7.0)
     try:
-        found = [module.MINUTE for module in (epoch, ceiling, explanations)]
+        found = [module.MINUTE for module in (epoch, ceiling, trial)]
     finally:
         constant.set(usual)
     assert found == [7.0] * 3

@@ -169,7 +169,8 @@ class Crawl(Observer):
             seen.epoch_at, seen.excusable = self.now, False
         else:
             seen.excusable |= decision.event is Event.BROKEN
-            seen.excusable |= decision.event is Event.LATE and not seen.paused
+            is_idle = decision.event in (Event.LATE, Event.EXCUSED) and not seen.paused
+            seen.excusable |= is_idle
             seen.excusable |= seen.paused and decision.event is Event.LONE_FAILURE
             thinks = not self.cuts_at_once and decision.event in THINKS
             assert slot.ceiling.rate >= rate or thinks

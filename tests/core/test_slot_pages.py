@@ -74,7 +74,7 @@ class TestRechecks:
         virtual.refuse(virtual.send(), page="x")
         virtual.fetch(page="y")
         virtual.wait_out()
-        assert rechecked(virtual, page="x", accepted=False) is Event.LATE
+        assert rechecked(virtual, page="x", accepted=False) is Event.EXCUSED
         for page in "yx":
             virtual.fetch(page=page)
         virtual.wait_out()
@@ -111,7 +111,7 @@ class TestRechecks:
     ) -> None:
         """It is asked for again: too little was served to tell that it is broken."""
         assert suspecting.slot().delay == 2.0
-        assert rechecked(suspecting, page="x", accepted=False) is Event.LATE
+        assert rechecked(suspecting, page="x", accepted=False) is Event.EXCUSED
         assert suspecting.slot().delay == 1.0
 
     def test_after_an_excused_page_there_is_a_breath_and_a_probe(self, suspecting: Virtual) -> None:
@@ -131,7 +131,7 @@ class TestRechecks:
         suspecting.fetch(page="y")
         suspecting.wait_out()
         decision = suspecting.refuse(suspecting.send(), page="x")
-        assert (decision.event, decision.again) == (Event.LATE, True)
+        assert (decision.event, decision.again) == (Event.EXCUSED, True)
         assert decision.delay == 1.0
 
     def test_a_suspect_is_broken_where_chance_does_not_explain_its_refusals(self) -> None:

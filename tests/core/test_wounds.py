@@ -22,7 +22,7 @@ def excused() -> Virtual:
     virtual.refuse(virtual.send(), page="x", announced=600.0)
     virtual.fetch(page="y")
     virtual.wait_out()
-    assert virtual.refuse(virtual.send(), page="x").event is Event.LATE
+    assert virtual.refuse(virtual.send(), page="x").event is Event.EXCUSED
     virtual.wait_out()
     return virtual
 

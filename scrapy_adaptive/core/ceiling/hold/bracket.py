@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from scrapy_adaptive.core.state.fields import (
+    SLOWEST,
     Amount,
     Instant,
     Range,
@@ -25,6 +26,9 @@ from scrapy_adaptive.core.state.fields import (
     Share,
 )
 
+if TYPE_CHECKING:
+    from .epoch import Epoch
+
 PRICE = 9.5
 """Pages that one refusal costs: `stage` then has one request in 950 refused on a steady limit."""
 
@@ -33,6 +37,10 @@ STEP = 1.0 / 3.0
 
 NARROW = 0.03
 """Width, in logarithms, at which a bracket counts as closed: the limit is known to 3 %."""
+
+MARGIN = 0.01
+"""Share by which the held rate stays under what the history says: one of a hundred pages is off
+by one. Also the first cut of a held rate that is refused in isolation; the next is twice it."""
 
 ABOVE = 1.005
 """Where a closed bracket is probed, as a multiple of `hi`."""
@@ -90,6 +98,26 @@ class Bracket:
         """Void the upper bound: the limit may lie above it; the steps begin with that share."""
         self.hi = math.inf
         self.climb = climb / 2.0
+
+    def enclose(self, epoch: Epoch, least: float, unexpected: float) -> None:
+        """Close it from above, and say what the next refusal will cost.
+
+        Args:
+            epoch: what was refused.
+            least: a rate that the site allows, 1/s.
+            unexpected: refusals at this rate beyond those that noise explains.
+        """
+        held, refusals = self.lo, 1 if self.is_start else epoch.refusals
+        if not self.is_start:  # the first history may be a burst's
+            self.best = max(self.best, epoch.least)
+        self.hi = epoch.rate
+        self.is_start = self.is_doubted = self.is_window = False
+        self.lo = max(self.lo, min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)
+        self.vain = self.lo if self.lo <= held * (1.0 + MARGIN) else 0.0
+        self.cost = PRICE * (refusals + max(0.0, unexpected - 1.0))
+        self.outage = 0.0 if epoch.is_short else epoch.outage
+        if not self.outage:
+            self.cost = max(self.cost, self.lo * epoch.outage)
 
     @property
     def is_doubling(self) -> bool:

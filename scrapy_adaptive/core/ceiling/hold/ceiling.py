@@ -19,12 +19,13 @@ from scrapy_adaptive.core.state.fields import SLOWEST, Mark
 from scrapy_adaptive.core.types import Learned
 
 from .bracket import PRICE, Bracket
-from .climb import end_trial, go_up, move, needed
+from .climb import go_up, needed
 from .concurrency_cap import NO_CAP, Cap
 from .epoch import BURST, ISOLATED, MINUTE, NO_CONGESTION, SHORTEST, Congestion
 from .explanations import explain
 from .noise import NO_NOISE, OFTEN
 from .state import State
+from .trial import end_trial
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.permit import Permit
@@ -224,7 +225,7 @@ class Hold(Ceiling):
             state.quiet = max(state.quiet, epoch.outage)
         verdict = explain(state, epoch)
         if verdict.is_new:
-            move(state, now, verdict.rate)
+            state.move(now, verdict.rate)
 
     def on_rollback(self, now: float) -> None:
         """The last epoch was a broken page's fault: go on as before."""

@@ -12,15 +12,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.state.fields import SLOWEST
-
 from .bracket import FIRST_CLIMB, is_closed, search, stage, step
 from .epoch import SHORTEST
-from .explanations import blame
-from .noise import FASTER, Noise
+from .trial import FASTER
 
 if TYPE_CHECKING:
-    from .noise import Trial
     from .state import State
 
 
@@ -51,7 +47,7 @@ def go_up(state: State, now: float) -> None:
     state.noise.on_held(bracket.served)
     bracket.is_doubted = False
     if bracket.is_doubling:
-        move(state, now, 2.0 * rate)
+        state.move(now, 2.0 * rate)
         return
     bracket.is_window = False
     bracket.lo = max(bracket.lo, rate)
@@ -67,30 +63,8 @@ def go_up(state: State, now: float) -> None:
     elif rate >= bracket.hi:
         bracket.lift(FIRST_CLIMB)
     if bracket.hi < math.inf:
-        move(state, now, step(rate, bracket.hi))
+        state.move(now, step(rate, bracket.hi))
         return
     bracket.climb = min(1.0, 2.0 * bracket.climb)
     above = rate * (1.0 + bracket.climb)
-    move(state, now, min(above, state.peak) if rate < state.peak else above)
-
-
-def move(state: State, now: float, rate: float) -> None:
-    """Another rate, 1/s, or another stage at the same."""
-    bracket = state.bracket
-    bracket.rate = max(SLOWEST, rate)
-    bracket.stage_at = now
-    bracket.passed = bracket.served = 0
-    state.noise.refused = 0
-
-
-def end_trial(state: State, now: float, trial: Trial) -> None:
-    """It has lasted long enough: the faster rate was refused more often, or it is noise."""
-    bracket, before = state.bracket, state.fallback
-    if before is not None and trial.is_excess:
-        move(state, now, blame(state, before).rate)
-        return
-    state.noise = Noise.found(trial.hits + trial.found, trial.pages + trial.of)
-    state.trial = state.fallback = None
-    bracket.cuts = 0
-    bracket.lift(1.0)
-    move(state, now, bracket.rate)
+    state.move(now, min(above, state.peak) if rate < state.peak else above)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_adaptive.core.state.fields import Amount, Instant, Seconds
 
@@ -149,3 +149,12 @@ class Epoch:
             return self.average
         # a token came back in the first wait
         return max(self.average, 0.5 * min(self.rate, 1.0 / self.recovery.waited))
+
+
+class Verdict(NamedTuple):
+    """How to go on after it."""
+
+    rate: float
+    """1/s."""
+    is_new: bool = True
+    """Whether a stage begins; else the present one goes on."""

@@ -10,38 +10,22 @@ Laws
 
 from __future__ import annotations
 
-from copy import copy
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from scrapy_adaptive.core.state.fields import SLOWEST
-
-from .bracket import PRICE
-from .epoch import ISOLATED, MINUTE
-from .noise import FASTER, MUCH_FASTER, OFTEN, Trial
-from .windows import explained, unit_above
+from .bracket import MARGIN
+from .epoch import ISOLATED, Verdict
+from .noise import OFTEN
+from .trial import FASTER, MUCH_FASTER, begin_trial, by_trial
+from .windows import explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .bracket import Bracket
     from .epoch import Epoch
     from .state import State
 
-MARGIN = 0.01
-"""Share by which the held rate stays under what the history says: one of a hundred pages is off
-by one. Also the first cut of a held rate that is refused in isolation; the next is twice it."""
-
 CUTS = 3
 """Cuts of a held rate in a row, without help, from which the refusals may not be the rate's."""
-
-
-class Verdict(NamedTuple):
-    """How to go on."""
-
-    rate: float
-    """1/s."""
-    is_new: bool = True
-    """Whether a stage begins; else the present one goes on."""
 
 
 def by_cap(state: State, epoch: Epoch) -> Verdict | None:
@@ -62,25 +46,6 @@ def by_noise(state: State, epoch: Epoch) -> Verdict | None:
     is_explained = state.noise.on_refused(refusals, state.bracket.served)
     is_noise = is_explained and not epoch.recovery.tries
     return Verdict(state.bracket.rate, is_new=False) if is_noise else None
-
-
-def by_trial(state: State, epoch: Epoch) -> Verdict | None:
-    """It came while a faster rate was tried."""
-    trial, before = state.trial, state.fallback
-    if trial is None or before is None:
-        return None
-    waited = epoch.recovery.waited
-    if epoch.is_alone and not trial.on_refused(epoch.served, waited, epoch.outage):
-        return Verdict(state.bracket.rate, is_new=False)
-    return blame(state, before)
-
-
-def blame(state: State, before: Bracket) -> Verdict:
-    """A trial has shown that the rate is to blame: back to what was thought before it."""
-    state.trial = state.fallback = None
-    state.series = state.hits = 0
-    state.bracket = before
-    return Verdict(before.lo)
 
 
 def by_return(state: State, epoch: Epoch) -> Verdict | None:
@@ -134,10 +99,10 @@ def by_rate(state: State, epoch: Epoch) -> Verdict:
             least = _cut(state, epoch, least)
         bracket.cuts += 1
         if is_slow or bracket.cuts > CUTS:
-            return _begin_trial(state, epoch, faster, least)
+            return begin_trial(state, epoch, faster, least)
     if was_held or not bracket.best:
         bracket.lo = 0.0
-    _enclose(bracket, epoch, least, state.noise.unexpected(bracket.served))
+    bracket.enclose(epoch, least, state.noise.unexpected(bracket.served))
     unit, rate = explained(epoch, bracket.unit)
     rate *= 1.0 - MARGIN
     if bracket.lo < rate < bracket.hi:
@@ -169,43 +134,3 @@ def _cut(state: State, epoch: Epoch, least: float) -> float:
     depth = MARGIN * 2.0**bracket.cuts
     least = min(epoch.rate, max(least, epoch.rate * (1.0 - 2.0 * depth)))
     return least * (1.0 + MARGIN - depth)
-
-
-def _enclose(bracket: Bracket, epoch: Epoch, least: float, unexpected: float) -> None:
-    """Close the bracket from above, and say what the next refusal will cost.
-
-    Args:
-        least: a rate that the site allows, 1/s.
-        unexpected: refusals at this rate beyond those that noise explains.
-    """
-    held, refusals = bracket.lo, 1 if bracket.is_start else epoch.refusals
-    if not bracket.is_start:  # the first history may be a burst's
-        bracket.best = max(bracket.best, epoch.least)
-    bracket.hi = epoch.rate
-    bracket.is_start = bracket.is_doubted = bracket.is_window = False
-    bracket.lo = max(bracket.lo, min(least, epoch.rate) * (1.0 - MARGIN), SLOWEST)
-    bracket.vain = bracket.lo if bracket.lo <= held * (1.0 + MARGIN) else 0.0
-    bracket.cost = PRICE * (refusals + max(0.0, unexpected - 1.0))
-    bracket.outage = 0.0 if epoch.is_short else epoch.outage
-    if not bracket.outage:
-        bracket.cost = max(bracket.cost, bracket.lo * epoch.outage)
-
-
-def _begin_trial(state: State, epoch: Epoch, faster: float, least: float) -> Verdict:
-    """Would a faster rate be refused more often? If it would, the limit is no less than `least`."""
-    bracket = state.bracket
-    rate = max(faster * epoch.rate, bracket.best)
-    unit = unit_above(state.quiet) if epoch.recovery.announced else 0.0
-    state.fallback = before = copy(bracket)
-    before.lo, before.cuts, before.best = 0.0, 0, 0.0
-    _enclose(before, epoch, least, state.noise.unexpected(bracket.served))
-    state.trial = Trial.begin(
-        state.hits,
-        state.series,
-        gap=epoch.gap,
-        wait=epoch.recovery.waited,
-        faster=rate / epoch.rate,
-        saved=epoch.outage * epoch.rate,
-        window=(bracket.unit or unit or min(state.quiet, MINUTE)) * epoch.rate,
-    )
-    return Verdict(rate)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from scrapy_adaptive.core.state.fields import (
+    SLOWEST,
     Count,
     Range,
     Rate,
@@ -22,7 +23,8 @@ from scrapy_adaptive.core.state.fields import (
 from .bracket import RARER, Bracket, stage
 from .concurrency_cap import NO_CAP, Cap
 from .history import History
-from .noise import FASTER, NO_NOISE, Noise, Trial
+from .noise import NO_NOISE, Noise
+from .trial import FASTER, Trial
 
 
 @dataclass(slots=True)
@@ -83,3 +85,11 @@ class State:
         self.returned_at = self.served
         self.fallback = copy(self.bracket)
         self.bracket.lift(1.0)
+
+    def move(self, now: float, rate: float) -> None:
+        """Go on at another rate, 1/s, or with another stage at the same."""
+        bracket = self.bracket
+        bracket.rate = max(SLOWEST, rate)
+        bracket.stage_at = now
+        bracket.passed = bracket.served = 0
+        self.noise.refused = 0
