@@ -140,11 +140,15 @@ class Governor(CrawlAdmission):
         if self.known is not None:
             refused = answer.outcome is Outcome.REFUSED
             self.known.on_ended(permit, now, is_hit=True, refused=refused)
-        slot = self._slots[permit.key]
-        if not self._is_answer_of(permit, answer, now):
+        slot, host = self._slots[permit.key], self.host_of(permit.key)
+        if answer.silent:
+            self._on_unanswered(host, permit, now)
+        else:
+            self._uplink.on_answer(host, now)
+        if self._uplink.is_down:
             return self._on_uplink_down(permit, slot, now)
         counts, crawl_wide = self.counts, self._crawl_wide
-        host, refused = self.host_of(permit.key), answer.outcome is Outcome.REFUSED
+        refused = answer.outcome is Outcome.REFUSED
         counts.measured += 1
         counts.refusals += refused
         counts.failures += answer.outcome is Outcome.FAILED
@@ -219,20 +223,16 @@ class Governor(CrawlAdmission):
         self.counts.dropped += 1
         self._begin_cooldown(now)
 
-    def _is_answer_of(self, permit: Permit, answer: Answer, now: float) -> bool:
-        """Whether what came of a request says anything of its site; else the uplink is down."""
-        host = self.host_of(permit.key)
-        if not answer.silent:
-            self._uplink.on_answer(host, now)
-            return True
-        if self._uplink.on_unanswered(host, now, permit.sent_at):
-            self.counts.global_trips += 1
-            for key in self._uplink.failing:
-                for each in self.family(key):
-                    slot = self._slots.get(each)  # forgotten, or a class's that nobody asked for
-                    if slot is not None:
-                        slot.forgive_failures(now)
-        return not self._uplink.is_down
+    def _on_unanswered(self, host: str, permit: Permit, now: float) -> None:
+        """Nothing came back: if that shows that the uplink is down, no host failed of late."""
+        if not self._uplink.on_unanswered(host, now, permit.sent_at):
+            return
+        self.counts.global_trips += 1
+        for key in self._uplink.failing:
+            for each in self.family(key):
+                slot = self._slots.get(each)  # forgotten, or a class's that nobody asked for
+                if slot is not None:
+                    slot.forgive_failures(now)
 
     def _on_uplink_down(self, permit: Permit, slot: Slot, now: float) -> Decision:
         """The crawler's own line is down: no site is charged with it, and no page."""
