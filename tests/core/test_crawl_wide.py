@@ -14,7 +14,7 @@ import pytest
 
 from scrapy_adaptive.core.breaker.pause import Pause
 from scrapy_adaptive.core.slot_config import Limits
-from scrapy_adaptive.core.types import Blocked, Reason
+from scrapy_adaptive.core.types import Blocked, Event, Reason
 from scrapy_adaptive.simulation.servers.base import Server
 from scrapy_adaptive.simulation.servers.rates import constant
 from scrapy_adaptive.simulation.servers.token_bucket import BucketServer
@@ -109,7 +109,7 @@ def test_who_is_refused_by_the_limit_of_the_whole_crawl_is_not_to_blame() -> Non
     virtual = refused_everywhere()
     virtual.wait_until(5.0)
     decision = virtual.refuse(virtual.send("z"))
-    assert decision.again
+    assert (decision.event, decision.again) == (Event.EXCUSED, True)
     assert virtual.slot("z").ceiling.rate == math.inf
     assert virtual.why_held("a") is Reason.CRAWL_WIDE
 
