@@ -131,7 +131,7 @@ class Answers(Admission):
         if not self.suspected.asks_again(noise):
             return
         wait = recovery.waited if recovery.tries else 0.0
-        usual = max(self.ceiling.recheck, GAPS * served_gap)
+        usual = GAPS * max(self.ceiling.sure_gap, served_gap)
         usual *= 1.0 if noise else self.suspected.visits**PATIENCE
         gap = 1.0 / self.expected_rate if self.expected_rate else 0.0
         most = max(RECHECK_MOST, TOO_GENEROUS * gap)

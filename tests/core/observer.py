@@ -131,7 +131,7 @@ class Observer(RuleBasedStateMachine):
         assert slot.rate > 0.0
         assert slot.ceiling.rate >= SLOWEST
         assert 1.0 <= slot.places <= self.limits.concurrency
-        assert slot.ceiling.recheck >= 0.0
+        assert slot.ceiling.sure_gap >= 0.0
         assert 0.0 <= slot.ceiling.debt() < math.inf
         assert 0.0 <= slot.pace.tokens(self.now) <= slot.pace.tokens(math.inf) <= self.limits.burst
         assert 0.0 <= slot.pause.seconds(self.now) < math.inf

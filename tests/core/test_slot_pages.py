@@ -80,7 +80,7 @@ class TestRechecks:
         virtual.wait_out()
         virtual.refuse(virtual.send(), page="z")
         virtual.fetch(page="y")
-        longer = virtual.now + 1.4**3 * virtual.slot().ceiling.recheck
+        longer = virtual.now + 1.4**3 * 1.2 * virtual.slot().ceiling.sure_gap
         assert virtual.held_until(Reason.RECHECK) == pytest.approx(longer)
 
     def test_a_recheck_waits_twelve_seconds_at_most(self) -> None:

@@ -31,7 +31,7 @@ BREATH = 0.25
 
 GAPS = 1.2
 """Gaps in the first wait: one lets a token come back, the rest is margin. They are gaps of the
-rate that is in use after the refusal."""
+rate that is in use after the refusal, or of the pages before a recheck."""
 
 CREDIT = 2
 """Times in a row that a debt may be too short before it is not believed any more, and that a site

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from scrapy_adaptive.core.permit import Permit
     from scrapy_adaptive.core.types import Learned, Recovery
 
-GAPS = 1.2
-"""Gaps at the new rate before a page is asked for again: one for a token, the rest is margin."""
-
 
 class Ceiling(Protocol):
     """What a slot asks of a law that learns a site's limit."""
@@ -51,9 +48,9 @@ class Ceiling(Protocol):
         return 0.0
 
     @property
-    def recheck(self) -> float:
-        """Least seconds to wait before a suspected page is asked for again."""
-        return GAPS / self.rate
+    def sure_gap(self) -> float:
+        """Seconds between two pages at a rate that the site surely serves."""
+        return 1.0 / self.rate
 
     def debt(self) -> float:
         """Seconds of waiting that repay what was served beyond the pace."""

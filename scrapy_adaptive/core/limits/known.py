@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from scrapy_adaptive.core.permit import Counted, Permit
+from scrapy_adaptive.core.slot_admission import LEAST_LEAD
 from scrapy_adaptive.core.types import Blocked, Reason
 
 from .book import Book
@@ -30,9 +31,6 @@ MOST_LEAVES = 2_000
 
 LOOK = 0.5
 """Seconds between two looks at a meter that is shared and busy."""
-
-LEAST_LEAD = 0.02
-"""Seconds from queue to gate up to which nothing sets out ahead."""
 
 MOST_EXPECTED = 64
 """Meters of one slot whose rates add up to a first guess."""

@@ -13,7 +13,7 @@ import math
 from copy import deepcopy
 from typing import TYPE_CHECKING, Annotated
 
-from scrapy_adaptive.core.ceiling.base import GAPS, Ceiling
+from scrapy_adaptive.core.ceiling.base import Ceiling
 from scrapy_adaptive.core.evidence import MEMORY
 from scrapy_adaptive.core.state.fields import SLOWEST, Mark
 from scrapy_adaptive.core.types import Learned
@@ -89,12 +89,10 @@ class Hold(Ceiling):
         return state.noise.ratio or (tried if tried > OFTEN else 0.0)
 
     @property
-    def recheck(self) -> float:
-        """One gap of the rate that was surely served, and some margin.
-
-        A shorter one would call a page broken that a limit refuses.
-        """
-        return GAPS / min(self.rate, self.state.least)
+    def sure_gap(self) -> float:
+        """Seconds between two pages at the rate in use, or at that which was served before the last
+        refusal, where this was less."""
+        return 1.0 / min(self.rate, self.state.least)
 
     def debt(self) -> float:
         """Seconds of waiting that repay what was served beyond the held pace.
@@ -248,4 +246,4 @@ class Hold(Ceiling):
         bracket = state.bracket
         bracket.cuts, bracket.cost, bracket.outage = 0, PRICE, 0.0
         bracket.is_window = False
-        bracket.lift(1.0)
+        bracket.lift()

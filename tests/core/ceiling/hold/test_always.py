@@ -41,7 +41,7 @@ def test_what_is_believed_makes_sense_whatever_happens(
             assert learned.rate <= learned.refused_rate * (1.0 + 1e-9)
             assert 8.0 <= learned.price < math.inf
         assert hold.concurrency >= 1.0
-        assert hold.recheck >= 0.0
+        assert hold.sure_gap >= 0.0
         assert 0.0 <= hold.debt() < math.inf
         assert 0.0 <= hold.noise_ratio <= 1.0
 

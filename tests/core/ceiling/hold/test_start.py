@@ -91,7 +91,7 @@ class TestDoubt:
 
     def test_the_page_is_asked_again_after_a_gap_of_what_was_served(self, doubting: Played) -> None:
         """1.2 gaps of 6 pages in 3.05 s, which is slower than 4/s."""
-        assert doubting.hold.recheck == pytest.approx(1.2 * 3.05 / 6.0)
+        assert doubting.hold.sure_gap == pytest.approx(3.05 / 6.0)
 
     def test_a_second_one_is_believed(self, doubting: Played) -> None:
         """Two pages and a test request in .75 + .3 s are 2.857/s; a hundredth less is held."""
