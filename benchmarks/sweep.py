@@ -40,7 +40,6 @@ from benchmarks.tables import Table
 from scrapy_adaptive import core
 from scrapy_adaptive.core import evidence
 from scrapy_adaptive.core.breaker import backoff
-from scrapy_adaptive.core.ceiling import base as ceiling
 from scrapy_adaptive.core.ceiling.hold import (
     bracket,
     epoch,
@@ -48,7 +47,6 @@ from scrapy_adaptive.core.ceiling.hold import (
     history,
     noise,
     trial,
-    windows,
 )
 from scrapy_adaptive.core.ceiling.hold import ceiling as hold
 from scrapy_adaptive.core.ceiling.hold import concurrency_cap as caps
@@ -134,13 +132,9 @@ class Constant:
 
 
 CONSTANTS = (
-    *(
-        Constant(name, bracket)
-        for name in ("STEP", "NARROW", "FAR", "FIRST_CLIMB", "PRICE", "MARGIN")
-    ),
-    *(Constant(name, bracket, is_multiple=True) for name in ("ABOVE", "RARER")),
+    *(Constant(name, bracket) for name in ("STEP", "NARROW", "FAR", "PRICE", "MARGIN")),
+    Constant("RARER", bracket, is_multiple=True),
     Constant("CUTS", explanations),
-    Constant("ENOUGH", windows),
     *(Constant(name, epoch) for name in ("ISOLATED", "BURST", "SHORTEST", "SHORT", "MINUTE")),
     Constant("AT_START", hold),
     *(Constant(name, trial, is_multiple=True) for name in ("FASTER", "MUCH_FASTER")),
@@ -149,7 +143,7 @@ CONSTANTS = (
     *(Constant(name, caps) for name in ("RETEST", "SERVED")),
     Constant("SLOW", slowness, is_multiple=True),
     *(Constant(name, slowness) for name in ("SCATTER", "ROUND", "APART", "MEASURES", "LESS")),
-    Constant("GAPS", ceiling, is_multiple=True),
+    Constant("GAPS", backoff, is_multiple=True),
     *(Constant(name, backoff) for name in ("BREATH", "CREDIT")),
     *(Constant(name, evidence) for name in ("BLIND", "LEAST_SHARE", "MEMORY")),
     Constant("DOUBT", classes),

@@ -6,7 +6,8 @@ Laws
 * A step goes a third of the way from `lo` to `hi`, in logarithms: with a belief that is uniform
   there, it is refused once in three times.
 * A stage lasts until the expected loss of the step that follows is half its expected gain.
-* A rate that passes above `hi` voids it; steps then double until one is refused.
+* A rate that passes above `hi` voids it; steps then double until one is refused, from twice the
+  width of a closed bracket.
 """
 
 from __future__ import annotations
@@ -40,17 +41,12 @@ NARROW = 0.03
 
 MARGIN = 0.01
 """Share by which the held rate stays under what the history says: one of a hundred pages is off
-by one. Also the first cut of a held rate that is refused in isolation; the next is twice it."""
-
-ABOVE = 1.005
-"""Where a closed bracket is probed, as a multiple of `hi`."""
+by one. Also the first cut of a held rate that is refused in isolation; and a closed bracket is
+probed half of it above `hi`."""
 
 FAR = 8.0
 """A rate is doubled while this multiple of it is still under `hi`: stages are short then, and prove
 nothing."""
-
-FIRST_CLIMB = 0.06
-"""First step beyond an upper bound that was lifted; each further one is twice as long, up to 1."""
 
 RARER = 1.5
 """How much longer it takes until a rate that a limit may come back to is tried again, each time
@@ -72,7 +68,8 @@ class Bracket:
     best: Amount = 0.0
     """The best rate that was held, or served from one recovery to the next."""
     climb: Share = 1.0
-    """Share of the last step above an upper bound that was lifted."""
+    """Share of the last step above an upper bound that was lifted; each is twice as long as the one
+    before, up to 1."""
     cost: Amount = PRICE
     """Pages that the next refusal will cost, a long pause aside."""
     outage: Seconds = 0.0
@@ -94,10 +91,14 @@ class Bracket:
     cuts: Annotated[int, Range(0, 64)] = 0
     """Cuts in a row of a held rate, each after a refusal that stood alone."""
 
-    def lift(self, climb: float) -> None:
-        """Void the upper bound: the limit may lie above it; the steps begin with that share."""
+    def lift(self, climb: float = 0.5) -> None:
+        """Void the upper bound: the limit may lie above it.
+
+        Args:
+            climb: half of the next step above it, which doubles the rate if it is not given.
+        """
         self.hi = math.inf
-        self.climb = climb / 2.0
+        self.climb = climb
 
     def enclose(self, epoch: Epoch, least: float, unexpected: float) -> None:
         """Close it from above, and say what the next refusal will cost.
@@ -138,7 +139,7 @@ def step(x: float, hi: float) -> float:
     (2.0, 2.0, 1.0251)
     """
     width = math.log(hi / x)
-    return ABOVE * hi if is_closed(x, hi) else x * min(2.0, math.exp(STEP * width))
+    return (1.0 + 0.5 * MARGIN) * hi if is_closed(x, hi) else x * min(2.0, math.exp(STEP * width))
 
 
 def stage(x: float, hi: float, price: float) -> float:

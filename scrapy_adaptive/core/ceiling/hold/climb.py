@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .bracket import FIRST_CLIMB, is_closed, search, stage, step
+from .bracket import NARROW, is_closed, search, stage, step
 from .epoch import SHORTEST
 from .trial import FASTER
 
@@ -57,11 +57,11 @@ def go_up(state: State, now: float) -> None:
         state.returns = 0
     if state.is_returning and (rate >= state.peak or bracket.hi < math.inf):
         state.fallback = None  # it is back, or has come some way
-        bracket.climb = 0.5 * FIRST_CLIMB
+        bracket.climb = NARROW
     if state.until_return(state.served) <= 0.0:
         state.begin_return()
     elif rate >= bracket.hi:
-        bracket.lift(FIRST_CLIMB)
+        bracket.lift(NARROW)
     if bracket.hi < math.inf:
         state.move(now, step(rate, bracket.hi))
         return

@@ -36,7 +36,7 @@ def by_cap(state: State, epoch: Epoch) -> Verdict | None:
     if not state.cap.on_epoch(epoch.level, is_noisy=is_noisy):
         return None
     state.trial = state.fallback = None
-    state.bracket.lift(1.0)
+    state.bracket.lift()
     return Verdict(state.bracket.rate)
 
 
@@ -104,7 +104,6 @@ def by_rate(state: State, epoch: Epoch) -> Verdict:
         bracket.lo = 0.0
     bracket.enclose(epoch, least, state.noise.unexpected(bracket.served))
     unit, rate = explained(epoch, bracket.unit)
-    rate *= 1.0 - MARGIN
     if bracket.lo < rate < bracket.hi:
         bracket.unit, bracket.is_window = unit, True
         return Verdict(rate)

@@ -84,7 +84,7 @@ class State:
         self.returns += 1
         self.returned_at = self.served
         self.fallback = copy(self.bracket)
-        self.bracket.lift(1.0)
+        self.bracket.lift()
 
     def move(self, now: float, rate: float) -> None:
         """Go on at another rate, 1/s, or with another stage at the same."""

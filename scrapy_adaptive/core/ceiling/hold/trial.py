@@ -196,7 +196,7 @@ def end_trial(state: State, now: float, trial: Trial) -> None:
     state.noise = Noise.found(trial.hits + trial.found, trial.pages + trial.of)
     state.trial = state.fallback = None
     bracket.cuts = 0
-    bracket.lift(1.0)
+    bracket.lift()
     state.move(now, bracket.rate)
 
 

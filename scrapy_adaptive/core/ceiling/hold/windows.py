@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from .bracket import MARGIN
+
 if TYPE_CHECKING:
     from .epoch import Epoch
 
 UNITS = (1.0, 10.0, 60.0, 300.0, 600.0, 900.0, 3600.0, 86_400.0)
 """Seconds in which people write limits."""
-
-ENOUGH = 20
-"""Requests served, from which a window's count is worth a trial."""
 
 
 def unit_above(seconds: float) -> float:
@@ -27,6 +26,9 @@ def unit_above(seconds: float) -> float:
 def explained(epoch: Epoch, unit: float) -> tuple[float, float]:
     """The unit of a window that explains a long pause, in seconds, and its rate, 1/s.
 
+    The rate is a hundredth less than what was served, and a page less at least: the test request
+    that ended the pause is of the next window.
+
     Args:
         unit: the one that explained an earlier pause; several of it may have passed. 0 for none.
 
@@ -34,8 +36,9 @@ def explained(epoch: Epoch, unit: float) -> tuple[float, float]:
         (0, 0) where no window explains it.
     """
     is_known = epoch.recovery.tries or (unit and not epoch.recovery.announced)
-    if epoch.since < ENOUGH or epoch.is_short or not is_known:
+    if epoch.is_short or not is_known:
         return 0.0, 0.0
     unit = unit or unit_above(epoch.span)
     windows = max(1, math.ceil(epoch.span / unit))
-    return unit, epoch.since / (windows * unit)
+    served = epoch.since - max(1.0, MARGIN * epoch.since)
+    return unit, served / (windows * unit)

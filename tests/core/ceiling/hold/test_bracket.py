@@ -113,12 +113,14 @@ class TestPrice:
     """What a refusal costs decides how long the next rate has to pass."""
 
     def test_a_refusal_costs_nine_pages_and_a_half_and_a_long_pause_its_pages_too(self) -> None:
-        """Five refusals are 47.5; the 8 s of the outage are so many more as the rate now tried."""
+        """Five refusals are 47.5; the 8 s of the outage are so many more as the rate now tried: 21
+        pages in 2.1 + 8 s, as twenty in a window of ten seconds would be fewer.
+        """
         played = held()
         played.serve(20)
         played.refuse(others=3)
         played.recover(3.0, 5.0)
-        assert played.rate == pytest.approx(0.99 * 21 / 10.0), "21 pages in a window of ten seconds"
+        assert played.rate == pytest.approx(0.99 * 21 / 10.1)
         assert played.price == pytest.approx(47.5 + 8.0 * played.rate)
 
     @pytest.mark.parametrize(("served", "pages"), [(0, 299), (200, 99), (10_000, 61)])

@@ -22,9 +22,15 @@ def windowed() -> Played:
 def test_the_first_rate_tried_is_that_of_the_smallest_window_that_explains_it(
     windowed: Played,
 ) -> None:
-    """61 pages, and 30.5 + 12.6 s were not enough: so many a minute, less a hundredth."""
-    assert windowed.rate == pytest.approx(0.99 * 61 / 60)
+    """61 pages, and 30.5 + 12.6 s were not enough: so many a minute, but for the test request."""
+    assert windowed.rate == pytest.approx(60 / 60)
     assert windowed.refused_rate == 2.0
+
+
+def test_of_a_window_of_many_a_hundredth_is_left() -> None:
+    """301 pages in 30.1 s: three fewer a minute."""
+    played = served(Played(10.0), 300, 0.6, 12.0, 62.0, rate=10.0)
+    assert played.rate == pytest.approx(0.99 * 301 / 60)
 
 
 def test_below_it_is_what_was_served_from_recovery_to_recovery(windowed: Played) -> None:
@@ -106,18 +112,18 @@ def test_a_trial_that_is_refused_leaves_what_was_held(windowed: Played) -> None:
     windowed.serve(10)
     windowed.refuse()
     windowed.recover(0.6)
-    assert windowed.rate < 0.99 * 61 / 60
+    assert windowed.rate < 60 / 60
 
 
-@pytest.mark.parametrize(("count", "waits"), [(18, (0.6, 12.0, 62.0)), (60, (62.0,))])
-def test_neither_a_handful_of_pages_nor_a_first_wait_that_sufficed_is_a_window(
-    count: int, waits: tuple[float, ...]
-) -> None:
-    """19 pages with the test request; or 61 and 62 s at once."""
-    played = Played(2.0, Bracket(2.0, lo=0.1, is_start=False))
-    played.serve(count, binding=False)
-    played.refuse()
-    played.recover(*waits)
+def test_a_window_may_be_of_a_few() -> None:
+    """19 pages with the test request: 18 a minute, beside 19 in 9 + 74.6 s."""
+    played = served(Played(2.0), 18, 0.6, 12.0, 62.0)
+    assert played.rate == pytest.approx(18 / 60)
+
+
+def test_a_first_wait_that_sufficed_is_no_window() -> None:
+    """61 pages in 30.5 s, and 62 s at once."""
+    played = served(Played(2.0), 60, 62.0)
     assert played.rate == played.hold.held_rate
 
 
