@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from scrapy_adaptive.core.permit import Permit
-from scrapy_adaptive.core.types import Answer, Blocked, Event, Outcome
+from scrapy_adaptive.core.types import Answer, Blocked, Outcome
 
 from .flight import Flight
 from .scrapy_internals import kind_of
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from scrapy_adaptive.core.governor import Governor
     from scrapy_adaptive.core.slot_config import Limits
+    from scrapy_adaptive.core.types import Decision
 
     from .refusal_rules import RefusalRules, Verdict
     from .reporting import Reporting
@@ -54,7 +55,7 @@ class InFlight:
         page_of: identity of a request's page.
         clock: monotonic seconds.
         on_ended: called with each permit that ends.
-        on_paused: called when a refusal pauses a slot, with the request and the slot.
+        on_refused: called with each request that was refused or failed, its slot, and what follows.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class InFlight:
         page_of: Callable[[Request], Hashable],
         clock: Callable[[], float],
         on_ended: Callable[[Permit], None],
-        on_paused: Callable[[Request, str], None],
+        on_refused: Callable[[Request, str, Decision], None],
     ) -> None:
         self._governor = governor
         self._refusal_rules = refusal_rules
@@ -76,7 +77,7 @@ class InFlight:
         self._page_of = page_of
         self._clock = clock
         self._on_ended = on_ended
-        self._on_paused = on_paused
+        self._on_refused = on_refused
         self._in_flight: dict[Request, Flight] = {}
         self._recorder = reporting.recorder
 
@@ -206,8 +207,8 @@ class InFlight:
         flight.outcome = verdict.outcome
         flight.decision = self._governor.on_answer(flight.permit, answer, now)
         self._reporting.on_decision(slot, flight, request, response, now)
-        if flight.decision.event is Event.TRIPPED:
-            self._on_paused(request, key)
+        if not accepted:
+            self._on_refused(request, key, flight.decision)
         self._on_ended(flight.permit)
 
     def _latency(self, request: Request, permit: Permit) -> float:

@@ -23,7 +23,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 
 from scrapy_adaptive.core.breaker.host_load import HostLoad
 from scrapy_adaptive.core.governor import Governor
-from scrapy_adaptive.core.types import Reason, Wanted
+from scrapy_adaptive.core.types import Event, Reason, Wanted
 
 from .closing import PATIENCE, Closing
 from .gate_queue import GateQueue, Waiter
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_adaptive.core.permit import Permit
-    from scrapy_adaptive.core.types import Blocked
+    from scrapy_adaptive.core.types import Blocked, Decision
 
     from .identities import Identify
     from .queues.waiting_room import Reservation
@@ -61,6 +61,10 @@ STALE_META_KEY = "cached_response"
 
 WHOLE_CRAWL = "\0"
 """The timers' key for what holds every slot at once; no slot has such a name."""
+
+
+def _nobody_to_tell(request: Request) -> None:
+    """Nobody but this process has to know."""
 
 
 class Traffic:
@@ -104,6 +108,8 @@ class Traffic:
         self.saved_marks = SavedMarks(self.cache_marks)
         self.room: WaitingRoom = NoRoom()
         self.is_interactive = is_interactive
+        self.on_paused: Callable[[Request], None] = _nobody_to_tell
+        """Called with each request whose refusal pauses its slot, or goes on with that."""
         self.closing = Closing(
             governor,
             self.saved_marks,
@@ -142,7 +148,7 @@ class Traffic:
             page_of=page_of,
             clock=clock,
             on_ended=self._on_ended,
-            on_paused=self._on_paused,
+            on_refused=self._on_refused,
         )
 
     # Questions
@@ -535,7 +541,14 @@ class Traffic:
             self.rearm(leaf)
         self._engine.nudge()
 
-    def _on_paused(self, request: Request, key: str) -> None:
+    def _on_refused(self, request: Request, key: str, decision: Decision) -> None:
+        """Tell of the pause, if there is one; others may begin with it."""
+        if decision.again and decision.wait > 0.0:
+            self.on_paused(request)
+        if decision.event is Event.TRIPPED:
+            self._pause_others(request, key)
+
+    def _pause_others(self, request: Request, key: str) -> None:
         """A refusal pauses this slot; the host's others too, if most are refused at once."""
         host = self.names.host_elsewhere(request, key) if self._host_load else None
         if host is None:

@@ -29,12 +29,15 @@ from tests.acceptance.surviving import (
     settings,
 )
 from tests.crawling import Crawler
-from tests.servers.origin import Origin
+from tests.servers.origin import Answer, Origin, Visit, refusal
 
 KILLS = int(os.environ.get("SOAK_KILLS", "2"))
 PAGES = int(os.environ.get("SOAK_PAGES", "400"))
 HOSTS = 20
 IN_FLIGHT = 32
+
+PAUSE = 7
+"""Seconds that a site asks for, longer than a host stays with a worker that was killed."""
 
 A_TURN = 100
 """Pages at most that the last turn had not written down: what the fault model tells users."""
@@ -79,3 +82,37 @@ def test_a_crawl_that_is_killed_again_and_again_loses_nothing(
     assert missing(site, fed) == set()
     assert len(pages) == PAGES + len(site.details()) + len([n for n in range(PAGES) if n % 20 == 5])
     assert again <= KILLS * (IN_FLIGHT + A_TURN)
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "redis"])
+def test_who_goes_on_after_a_kill_waits_as_long_as_the_site_had_asked_for(
+    engine: str,
+    origin: Callable[..., Origin],
+    crawl: Crawler,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    """It is killed a third of a second after the refusal, before its next heartbeat."""
+
+    def answer(visit: Visit) -> Answer:
+        return refusal(retry_after=PAUSE) if visit.total == 30 else Answer(delay=0.005)
+
+    def refusals(server: Origin) -> list[float]:
+        return [hit.end for hit in server.hits() if hit.status == 429]
+
+    site = Site(60, hosts=1)
+    server = origin(answer, addresses=site.addresses)
+    address = f"sqlite:///{tmp_path}/crawl.db"
+    if engine == "redis":
+        address = request.getfixturevalue("valkey").frontier()
+    given = settings(address, tmp_path)
+    arguments = {"pages": site.pages, "hosts": 1, "port": server.port}
+    running = crawl.start(SurvivingSpider, given, arguments=arguments)
+    running.until(partial(refusals, server))
+    time.sleep(1 / 3)
+    running.kill()
+    crawl(SurvivingSpider, given, arguments=arguments)
+    (refused_at,) = refusals(server)
+    after = [hit.start - refused_at for hit in server.hits() if hit.start > refused_at]
+    assert after
+    assert min(after) >= PAUSE

@@ -36,8 +36,15 @@ class Idle(Owner):
 
     is_closing = False
 
+    def __init__(self) -> None:
+        self.paused = set()
+        self.states_of_paused: dict[Lease, State] = {}
+
     def states(self, *, everything: bool) -> Mapping[Lease, State]:
         return {}
+
+    def paused_states(self) -> Mapping[Lease, State]:
+        return self.states_of_paused
 
     def held(self) -> dict[Lease, Collection[int]]:
         return {}
@@ -73,7 +80,13 @@ def outbox() -> Outbox:
 
 
 @pytest.fixture
-def session(frontier: Frontier, outbox: Outbox) -> Session:
+def owner() -> Idle:
+    """The crawl."""
+    return Idle()
+
+
+@pytest.fixture
+def session(frontier: Frontier, outbox: Outbox, owner: Idle) -> Session:
     """An open session."""
     made = Session(
         frontier,
@@ -81,7 +94,7 @@ def session(frontier: Frontier, outbox: Outbox) -> Session:
         Rights(),
         outbox,
         PollStrategy(),
-        Idle(),
+        owner,
         worker="one",
         egress="shared",
         ttl=60.0,
@@ -111,10 +124,22 @@ def test_what_is_done_is_written_down_before_its_host_is_given_back(
 
 
 def test_what_is_done_is_not_freed_as_unknown(
-    session: Session, frontier: Frontier, done: Held
+    session: Session, frontier: Frontier, owner: Idle, done: Held
 ) -> None:
     """Where a heartbeat finds that the frontier and the crawl do not hold the same."""
-    session.beat_at_once()
+    owner.paused.add("a")
     session.tick()
     counts = frontier.counts()
     assert (counts.finished, counts.ready) == (1, 0)
+
+
+def test_a_pause_is_told_at_once(session: Session, frontier: Frontier, owner: Idle) -> None:
+    """Twenty seconds before the next heartbeat: whoever takes the host after a kill knows of it."""
+    (held,) = frontier.lease(1, 1).held
+    owner.paused.add("a")
+    owner.states_of_paused = {held.lease: {"is": "paused"}}
+    session.tick()
+    frontier.release(held.lease, None)
+    (again,) = frontier.lease(1, 1).held
+    assert again.state == {"is": "paused"}
+    assert not owner.paused

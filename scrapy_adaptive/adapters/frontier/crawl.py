@@ -123,6 +123,7 @@ class FrontierCrawl(Owner):
         self._incoming: deque[tuple[OpenVisit, Request]] = deque()
         self._slots: dict[str, set[str]] = {}
         """The slots that each host's requests went through."""
+        self.paused: set[str] = set()
         self._logins = 0
         """Start requests that pass by the table, and are not done."""
         self._state = state
@@ -130,6 +131,7 @@ class FrontierCrawl(Owner):
         self._has_failed = self._is_told = False
         self._patience = STUCK * (1.0 + random.random())
         self._looked_at = -math.inf
+        traffic.on_paused = self._on_paused
         connect = crawler.signals.connect
         connect(self._on_opened, signal=signals.spider_opened)
         connect(self._on_idle, signal=signals.spider_idle)
@@ -387,6 +389,11 @@ class FrontierCrawl(Owner):
         """Whether requests of this slot wait until this worker has their host."""
         return any(slot in self._slots.get(host, ()) for host in self.rights.wanted)
 
+    def _on_paused(self, request: Request) -> None:
+        """Who takes the host after a kill has to know of it, and may do so at once."""
+        self.paused.add(host_of(request))
+        self._session.tick()
+
     # What the session asks and tells
 
     def states(self, *, everything: bool) -> dict[Lease, State]:
@@ -396,6 +403,10 @@ class FrontierCrawl(Owner):
             for host, lease in self.rights.leases.items()
             if self.rights.idle_since(host) < since
         }
+
+    def paused_states(self) -> dict[Lease, State]:
+        leases = self.rights.leases
+        return {leases[host]: self._state_of(host) for host in self.paused if host in leases}
 
     def _state_of(self, host: str) -> State:
         slots = self._slots.get(host, set())

@@ -68,9 +68,15 @@ class Owner:
     """What a session asks of its crawl; `FrontierCrawl` is one."""
 
     is_closing: bool
+    paused: set[str]
+    """Hosts that were paused, and the frontier does not know it yet."""
 
     def states(self, *, everything: bool) -> Mapping[Lease, State]:
         """States of the slots of hosts that are held, and have changed."""
+        raise NotImplementedError
+
+    def paused_states(self) -> Mapping[Lease, State]:
+        """Of those in `paused` that are held."""
         raise NotImplementedError
 
     def held(self) -> dict[Lease, Collection[int]]:
@@ -198,7 +204,7 @@ class Session:
             return
         if not self.is_open:
             self._open(now)
-        elif now >= self._beat_at + self._ttl / 3:
+        elif now >= self._beat_at + self._ttl / 3 or self._owner.paused:
             self._beat(now)
         elif self._has_unstored:
             self._store()
@@ -216,10 +222,6 @@ class Session:
     def hold_back(self, seconds: float) -> None:
         """Say nothing for so long."""
         self._not_before = self._clock() + seconds
-
-    def beat_at_once(self) -> None:
-        """Something is known that the next holder should know."""
-        self._beat_at = min(self._beat_at, self._clock() - self._ttl / 3)
 
     # Calls
 
@@ -256,6 +258,8 @@ class Session:
         elif isinstance(error, UnavailableError):
             self._has_unstored = self._has_unstored or isinstance(error, UnstoredError)
             self._not_before = self._clock() + AGAIN
+            if name == "beat":  # what it had to say was not heard
+                self._beat_at = -math.inf
             self._unsettled = self._unsettled or gives
             is_told, self._told_of = bool(self._told_of), name
             if not is_told:
@@ -290,15 +294,20 @@ class Session:
         self._send(lambda: self._frontier.open(*self._named), opened, name="open")
 
     def _beat(self, now: float) -> None:
+        """Say that this worker lives, and what the next one should know: a pause at once, and all
+        of it a few times while a lease lasts."""
         if not self._rights.are_alive:
             self._on_lost()
             return
-        states = self._owner.states(everything=False)
+        is_whole = now >= self._beat_at + self._ttl / 3
+        whole_at = now if is_whole else self._beat_at
+        states = self._owner.states(everything=False) if is_whole else self._owner.paused_states()
+        self._owner.paused.clear()
         hungry = self._is_hungry
 
         def beaten(beat: Beat) -> None:
             self._rights.deadline = now + self._ttl
-            self._beat_at = now
+            self._beat_at = whole_at
             if self._generation not in (None, beat.generation):
                 self._swaps = True
             self._generation = beat.generation
