@@ -542,11 +542,11 @@ class Traffic:
         self._engine.nudge()
 
     def _on_refused(self, request: Request, key: str, decision: Decision) -> None:
-        """Tell of the pause, if there is one; others may begin with it."""
-        if decision.again and decision.wait > 0.0:
-            self.on_paused(request)
+        """Others may pause with this slot; tell of it, if it is paused."""
         if decision.event is Event.TRIPPED:
             self._pause_others(request, key)
+        if decision.again and decision.wait > 0.0:
+            self.on_paused(request)
 
     def _pause_others(self, request: Request, key: str) -> None:
         """A refusal pauses this slot; the host's others too, if most are refused at once."""
