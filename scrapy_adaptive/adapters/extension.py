@@ -51,6 +51,7 @@ from .traffic import Traffic
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.utils.asyncio import AsyncioLoopingCall
     from twisted.internet.task import LoopingCall
@@ -136,6 +137,8 @@ class AdaptiveThrottle:
         self._state_file = StateFile(settings.state_path)
         self._state_file.recall(self.traffic.governor, time.monotonic())
         self.frontier = self._make_frontier()
+        if self.frontier is None:
+            self.traffic.on_paused = self._on_paused
         around.begin(self.traffic, self.frontier)
         self.requeue = Requeue(
             self.traffic,
@@ -240,7 +243,11 @@ class AdaptiveThrottle:
         loop.start(seconds, now=False)
         self._loops.append(loop)
 
+    def _on_paused(self, request: Request, seconds: float) -> None:
+        self._state_file.on_paused(self.traffic.governor, time.monotonic(), seconds)
+
     def _on_tick(self) -> None:
+        self._state_file.tick(self.traffic.governor, time.monotonic())
         self._observer.tick()
         if self.recorder is not None:
             self.recorder.tick()

@@ -6,6 +6,7 @@ Laws
   a crawl that has nothing else to do ends.
 * What else items and callbacks are busy with is given `STUCK_FOR` seconds to go on: where they
   await a parked slot's media, Scrapy itself never gets idle.
+* A crawl with requests that its job cannot hold goes on: they would be lost.
 * A `start()` that waits because of what is parked is given as long; the next run reads it anew.
 """
 
@@ -30,7 +31,7 @@ class Parking:
     Args:
         traffic: the crawl's traffic.
         engine: Scrapy's private parts.
-        may_end: whether the crawl can be resumed, and need not wait for parked slots.
+        may_end: whether a job keeps requests, and the crawl need not wait for parked slots.
     """
 
     def __init__(self, traffic: Traffic, engine: Engine, *, may_end: bool) -> None:
@@ -42,7 +43,8 @@ class Parking:
     def look(self) -> None:
         """Close the crawl, if it is time."""
         now = self._traffic.clock()
-        if not (self._may_end and self._is_only_parked(now)):
+        may_end = self._may_end and not self._engine.has_met_unserializable
+        if not (may_end and self._is_only_parked(now)):
             self._stuck_since = None
             return
         if self._stuck_since is None:

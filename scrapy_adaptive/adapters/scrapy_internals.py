@@ -131,6 +131,12 @@ class Engine:
         return engine is not None and engine._start is not None
 
     @property
+    def has_met_unserializable(self) -> bool:
+        """Whether the scheduler was given a request that its disk queue cannot hold."""
+        stats = self._crawler.stats
+        return stats is not None and bool(stats.get_value("scheduler/unserializable"))
+
+    @property
     def _slot(self) -> Any:
         engine = engine_of(self._crawler)
         return None if engine is None else engine._slot

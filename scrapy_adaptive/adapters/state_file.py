@@ -7,6 +7,7 @@ Laws
   does the wait for a quota that is spent.
 * The one instant in the file is that at which it was written, in wall-clock seconds: the monotonic
   clock of a process ends with it. A wall clock that was set back since adds nothing to a wait.
+* It is written at the end of a crawl, and when a long pause begins: the crawl may be killed in it.
 * A file that is damaged is ignored, and so is what is wrong with one slot, with one warning. A wait
   that no site may ask for is bounded. Files of the versions before are read.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import tempfile
 import time
@@ -39,6 +41,10 @@ VERSION = 3
 """Of what is written; version 1 had the pauses alone, version 2 a few numbers beside them."""
 
 
+SAVE_EACH = 5.0
+"""Seconds between two saves while the crawl goes on, at least, and of a pause that is worth one."""
+
+
 class StateFile:
     """The file of one crawl.
 
@@ -52,6 +58,9 @@ class StateFile:
         self._wall_clock = wall_clock
         self._uses: dict[str, Use] = {}
         """What had come of requests under rules."""
+        self._saved_at = -math.inf
+        self._is_stale = False
+        """Whether a pause that is worth a save has begun since the last one."""
 
     def recall(self, governor: Governor, now: float) -> None:
         """Let the saved pauses run on, and begin with what was learned; `now` is monotonic."""
@@ -93,8 +102,19 @@ class StateFile:
                 self._path,
             )
 
+    def on_paused(self, governor: Governor, now: float, seconds: float) -> None:
+        """A slot is paused for so many seconds."""
+        self._is_stale |= self._path is not None and seconds >= SAVE_EACH
+        self.tick(governor, now)
+
+    def tick(self, governor: Governor, now: float) -> None:
+        """Save what has begun since the file was written, if that was long enough ago."""
+        if self._is_stale and now >= self._saved_at + SAVE_EACH:
+            self.save(governor, now)
+
     def save(self, governor: Governor, now: float) -> None:
         """Save the pauses that still run, and what was learned."""
+        self._is_stale, self._saved_at = False, now
         if self._path is None:
             return
         wall = self._wall_clock()

@@ -63,7 +63,7 @@ WHOLE_CRAWL = "\0"
 """The timers' key for what holds every slot at once; no slot has such a name."""
 
 
-def _nobody_to_tell(request: Request) -> None:
+def _nobody_to_tell(request: Request, seconds: float) -> None:
     """Nobody but this process has to know."""
 
 
@@ -108,8 +108,9 @@ class Traffic:
         self.saved_marks = SavedMarks(self.cache_marks)
         self.room: WaitingRoom = NoRoom()
         self.is_interactive = is_interactive
-        self.on_paused: Callable[[Request], None] = _nobody_to_tell
-        """Called with each request whose refusal pauses its slot, or goes on with that."""
+        self.on_paused: Callable[[Request, float], None] = _nobody_to_tell
+        """Called with each request whose refusal pauses its slot, or goes on with that, and the
+        seconds that are left."""
         self.closing = Closing(
             governor,
             self.saved_marks,
@@ -546,7 +547,7 @@ class Traffic:
         if decision.event is Event.TRIPPED:
             self._pause_others(request, key)
         if decision.again and decision.wait > 0.0:
-            self.on_paused(request)
+            self.on_paused(request, decision.wait)
 
     def _pause_others(self, request: Request, key: str) -> None:
         """A refusal pauses this slot; the host's others too, if most are refused at once."""

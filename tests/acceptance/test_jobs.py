@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import signal
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -250,3 +251,24 @@ def test_a_crawl_killed_outright_loses_no_more_than_with_scrapys_own_queue(
         assert ours.reason == "finished"
     else:
         assert stock.lost_share == 1
+
+
+def test_a_pause_outlasts_a_kill(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """The start page is refused, and the first run is killed a third of a second later."""
+    seconds = 6
+
+    def refuse_first(visit: Visit) -> Answer:
+        return refusal(retry_after=seconds) if visit.total == 1 else Answer()
+
+    site = origin(refuse_first)
+    options: dict[str, Any] = {"arguments": {"urls": [f"{site.url}/0"]}, "jobdir": tmp_path / "job"}
+    running = crawl.start(LinksSpider, SETTINGS, **options)
+    running.until(site.hits)
+    time.sleep(1 / 3)
+    running.kill()
+    crawl(LinksSpider, SETTINGS, **options)
+    refused, served = site.hits()
+    assert (refused.status, served.status) == (429, 200)
+    assert served.start >= refused.end + seconds

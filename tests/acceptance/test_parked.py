@@ -187,6 +187,39 @@ def test_a_crawl_without_a_job_waits_for_a_parked_host_and_says_so_each_interval
     assert 2 <= len(said) <= 5
 
 
+class UnstorableSpider(UrlsSpider):
+    """Of the pages that the first one links to nothing can be stored: no method is called back."""
+
+    name = "unstorable"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from super().parse(response)
+
+        def keep(found: Response) -> dict[str, str]:
+            return {"url": found.url}
+
+        for n in range(PAGES):
+            yield response.follow(f"/behind/{n}", keep)
+
+
+def test_a_job_that_cannot_hold_a_request_waits_for_a_parked_host(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """Scrapy has it in memory: to close would lose it, as no link to it is taken again."""
+
+    def refuse_once(visit: Visit) -> Answer:
+        is_first = visit.path.startswith("/behind") and visit.total == 2
+        return refusal(retry_after=4) if is_first else Answer()
+
+    site = origin(refuse_once, addresses=HOSTS)
+    # One at a time there, so that nothing else of it is in flight when it refuses.
+    settings = {**SETTINGS, "DOWNLOAD_SLOTS": {PARKED: {"concurrency": 1}}}
+    urls = in_turn(site, {PARKED: 1})
+    done = crawl(UnstorableSpider, settings, jobdir=tmp_path / "job", arguments={"urls": urls})
+    assert done.stats["finish_reason"] == "finished"
+    assert len(done.items) == 1 + PAGES
+
+
 @pytest.mark.parametrize("reactor", ["asyncio"])
 def test_a_job_does_not_sit_through_the_pause_of_a_host_for_its_images(
     reactor: Reactor, origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path

@@ -97,6 +97,21 @@ def test_a_pause_runs_on_in_the_next_run(tmp_path: Path) -> None:
     assert after.why_held("c") is None
 
 
+def test_a_long_pause_is_saved_when_it_begins(tmp_path: Path) -> None:
+    """The next one within five seconds is saved after them; a short one at the end alone."""
+    file, crawl = memory(tmp_path), paused(a=60.0)
+    file.on_paused(crawl.governor, crawl.now, 1.0)
+    assert not (tmp_path / FILE).exists()
+    file.on_paused(crawl.governor, crawl.now, 60.0)
+    assert saved(tmp_path).keys() == {"a"}
+    crawl.refuse(crawl.send("b"), announced=60.0)
+    file.on_paused(crawl.governor, crawl.now, 60.0)
+    file.tick(crawl.governor, crawl.now + 4.9)
+    assert saved(tmp_path).keys() == {"a"}
+    file.tick(crawl.governor, crawl.now + 5.1)
+    assert saved(tmp_path).keys() == {"a", "b"}
+
+
 def test_a_pause_that_ended_between_the_runs_is_none(tmp_path: Path) -> None:
     """Its slot is not even made."""
     crawl = paused(a=100.0, b=30.0)

@@ -389,7 +389,7 @@ class FrontierCrawl(Owner):
         """Whether requests of this slot wait until this worker has their host."""
         return any(slot in self._slots.get(host, ()) for host in self.rights.wanted)
 
-    def _on_paused(self, request: Request) -> None:
+    def _on_paused(self, request: Request, seconds: float) -> None:
         """Who takes the host after a kill has to know of it, and may do so at once."""
         self.paused.add(host_of(request))
         self._session.tick()
