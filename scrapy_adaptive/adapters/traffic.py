@@ -647,4 +647,5 @@ class Traffic:
         """The spider has closed."""
         self._timers.cancel()
         self.in_flight.sweep(lambda request: False)
+        self.governor.end(self.clock())
         self.closing.tell(self._reporting)

@@ -149,6 +149,13 @@ class CrawlAdmission:
         self._crawl_wide.end_test()
         return self._slots.states(now)
 
+    def end(self, now: float) -> None:
+        """The crawl ends: what pauses all of it is kept with each of its slots."""
+        left = self.crawl_paused_until - now
+        self._crawl_wide.end_test()
+        for slot in self._slots if left > 0.0 else ():
+            slot.pause_for(now, left)
+
     def knows(self, key: str, now: float) -> bool:
         """Whether this slot is there, or its pause is remembered."""
         return key in self._slots or self._slots.lasting_pause(key, now) is not None

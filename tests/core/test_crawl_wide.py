@@ -105,6 +105,19 @@ def test_where_everything_is_refused_everywhere_the_whole_crawl_waits_and_tests(
     virtual.send("z")
 
 
+def test_the_next_crawl_waits_for_what_is_left_of_a_pause_of_the_whole_crawl() -> None:
+    """Two of five seconds are over."""
+    virtual = refused_everywhere()
+    virtual.wait_until(2.0)
+    virtual.governor.end(virtual.now)
+    after = Virtual(Limits(start_delay=1.0))
+    for key, state in virtual.governor.states(virtual.now).items():
+        after.governor.begin(key, state, 1.0, after.now)
+    assert {key: after.held_until(Reason.PAUSED, key) for key in "abcde"} == pytest.approx(
+        dict.fromkeys("abcde", 2.0)
+    )
+
+
 def test_who_is_refused_by_the_limit_of_the_whole_crawl_is_not_to_blame() -> None:
     virtual = refused_everywhere()
     virtual.wait_until(5.0)
