@@ -32,6 +32,10 @@ PATIENCE_AT_PROMPT = 5.0
 """Seconds of a pause that the user of `scrapy shell` or `scrapy fetch` still waits out."""
 
 
+class GivenUpError(IgnoreRequest):
+    """The crawl ends before this request may be sent."""
+
+
 class Closing:
     """Whether anybody waits for a paused slot.
 
@@ -101,7 +105,7 @@ class Closing:
         if not scheduled or is_again == self._is_saved:
             self._given_up[key] += 1
         if not goes_back:
-            raise IgnoreRequest(f"{key} is paused, and the spider is closing")
+            raise GivenUpError(f"{key} is paused, and the spider is closing")
         if not is_kept:
             self._sent_back.add(request)
         self._saved_marks.mark(request)

@@ -174,6 +174,6 @@ def test_the_end_of_one_wait_for_a_paused_host_may_end_another(
     }
     arguments = {"urls": [f"{site.url}/page"]}
     done = crawl(AsksBeside, settings, arguments=arguments, reactor="select", timeout=40)
-    assert done.stats["beside/IgnoreRequest"] == FILES
+    assert done.stats["beside/GivenUpError"] == FILES
     assert "beside/AlreadyCalledError" not in done.stats
     assert done.stats["adaptive/given_up"] == FILES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,22 @@ def test_a_pause_is_told_at_once(session: Session, frontier: Frontier, owner: Id
     (again,) = frontier.lease(1, 1).held
     assert again.state == {"is": "paused"}
     assert not owner.paused
+
+
+def test_links_are_brought_again_where_the_frontier_may_have_lost_some(
+    session: Session,
+    frontier: Frontier,
+    outbox: Outbox,
+    owner: Idle,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that was restarted from an earlier state says so."""
+    outbox.add_links([Visit("a", "http://a/2", fingerprint=b"2")])
+    owner.paused.add("a")
+    session.tick()
+    assert outbox.is_known(b"2")
+    unsure = replace(frontier.beat({}), is_unsure=True)
+    monkeypatch.setattr(type(frontier), "beat", lambda *_, **__: unsure)
+    owner.paused.add("a")
+    session.tick()
+    assert not outbox.is_known(b"2")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 from scrapy import FormRequest, Request, Spider
 
 from scrapy_adaptive.adapters.frontier.payload import Payloads, UnreadableError, UnstorableError
+from scrapy_adaptive.adapters.frontier.visits import Mark
 
 URL = "https://site.example/1"
 
@@ -46,6 +48,22 @@ def test_a_request_comes_back_as_it_was(payloads: Payloads, given: dict[str, Any
 def test_a_plain_request_is_nothing_but_its_address(payloads: Payloads) -> None:
     assert payloads.write(Request(URL, dont_filter=0)) == ""  # type: ignore[arg-type]
     assert payloads.read(URL, "").url == URL
+
+
+def test_a_slot_that_the_user_has_chosen_is_kept_and_one_that_was_written_for_him_is_not(
+    payloads: Payloads,
+) -> None:
+    """A redirect to another host brings the meta of the first."""
+    for ours, kept in (("a", {}), ("b", {"download_slot": "a"})):
+        request = Request(URL, meta={"download_slot": "a", "adaptive_slot": ours})
+        assert payloads.read(URL, payloads.write(request)).meta == kept
+
+
+def test_meta_may_be_copied_deep() -> None:
+    """The mark of a visit stays itself: behind it is the whole crawl."""
+    mark = Mark("visit 1")
+    assert copy.deepcopy({"adaptive_visit": mark})["adaptive_visit"] is mark
+    assert copy.copy(mark) is mark
 
 
 def test_a_class_of_requests_and_a_method_of_the_spider_come_back() -> None:

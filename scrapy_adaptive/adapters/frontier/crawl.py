@@ -114,7 +114,7 @@ class FrontierCrawl(Owner):
         self._frontier = frontier
         self._strategy = strategy
         self.is_closing = False
-        self.rights = Rights()
+        self.rights = Rights(has_visits=lambda lease: bool(self._open.get(lease)))
         self._outbox = Outbox()
         self._feeds = Feeds(crawler)
         links = Links(crawler, self._outbox, settings.revisit, frontier.most_bytes)
@@ -230,9 +230,11 @@ class FrontierCrawl(Owner):
         self._loop.stop()
         self._end_watch()
         self.is_closing = True
+        for visit, _ in self._incoming:
+            visit.is_taken_back = True
         self._incoming.clear()
         self.rights.turn_away()
-        self.tracking.sweep()
+        self.tracking.sweep(is_closing=True)
         if not self._has_failed:
             await self._end()
         self._courier.stop()
@@ -300,7 +302,7 @@ class FrontierCrawl(Owner):
         self.is_closing = self.is_closing or self._engine.is_closing
         if self.is_closing:
             self.rights.turn_away()
-        self.tracking.sweep()
+        self.tracking.sweep(is_closing=self.is_closing)
         now = time.monotonic()
         if now >= self._looked_at + 20 * TICK:
             self._looked_at = now
@@ -320,7 +322,8 @@ class FrontierCrawl(Owner):
             parked = self._parked_for(host, now)
             if parked:
                 self._leave(host)
-            if any(visit.was_sent for visit in visits.values()) and not self._is_stuck(host):
+            is_busy = self._is_sent_to(host) or any(visit.was_sent for visit in visits.values())
+            if is_busy and not self._is_stuck(host):
                 continue
             is_left = not visits and self.rights.idle_since(host) >= TURN
             if parked or host in self.rights.leaving or is_left:
@@ -329,13 +332,18 @@ class FrontierCrawl(Owner):
     def _is_stuck(self, host: str) -> bool:
         """Whether two workers may wait for each other: for this host, and for one where an image of
         a page of it is. The page is fetched once more then."""
-        now, governor = self._traffic.clock(), self._traffic.governor
         return (
             host in self.rights.leaving
             and bool(self.rights.wanted)
             and self.rights.idle_since(host) >= self._patience
-            and not any(governor.slot(slot, now).in_flight for slot in self._slots.get(host, ()))
+            and not self._is_sent_to(host)
         )
+
+    def _is_sent_to(self, host: str) -> bool:
+        """Whether anything is under way to it: visits, and what else goes there."""
+        now, governor = self._traffic.clock(), self._traffic.governor
+        known = (slot for slot in self._slots.get(host, ()) if governor.knows(slot, now))
+        return any(governor.slot(slot, now).in_flight for slot in known)
 
     def _parked_for(self, host: str, now: float) -> float:
         """Seconds for which all slots of a host are parked; 0 where one is not."""

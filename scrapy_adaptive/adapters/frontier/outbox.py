@@ -76,6 +76,10 @@ class Outbox:
         self._done = []
         self._under_way = ([], self._under_way[1])
 
+    def forget_known(self) -> None:
+        """What has left may have been lost on its way, or there: links are brought again."""
+        self._known.clear()
+
     def confirm(self) -> None:
         """The turn has happened."""
         self._under_way = ([], [])

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request
 from scrapy.utils.httpobj import urlparse_cached
 
+from scrapy_adaptive.adapters.scrapy_internals import SLOT_META_KEY, WRITTEN_META_KEY
+
 if TYPE_CHECKING:
     from scrapy import Spider
 
@@ -30,8 +32,8 @@ VISIT_META_KEY = "adaptive_visit"
 PASSES_META_KEY = "adaptive_frontier"
 """False: the request passes by the table."""
 
-OURS = frozenset({VISIT_META_KEY, PASSES_META_KEY, "adaptive_slot"})
-"""Keys of meta that are not written."""
+OURS = frozenset({VISIT_META_KEY, PASSES_META_KEY, WRITTEN_META_KEY})
+"""Keys of meta that are not written; nor is a slot that no user has chosen."""
 
 MOST_DEEP = 50
 """Levels of lists and tables in meta."""
@@ -166,7 +168,9 @@ def _refuse(constant: str) -> None:
 def _plain(name: str, value: Any) -> Any:
     """A value of a request, as it counts."""
     if name == "meta":
-        return {key: each for key, each in value.items() if key not in OURS}
+        is_ours = value.get(SLOT_META_KEY) == value.get(WRITTEN_META_KEY)
+        left_out = OURS | {SLOT_META_KEY} if is_ours else OURS
+        return {key: each for key, each in value.items() if key not in left_out}
     if name == "cookies":
         return value or {}
     if name == "headers":

@@ -7,7 +7,7 @@ Laws
   about to leave.
 * A visit whose lease is lost, or whose order was taken back, is not sent: it is another's.
 * What else goes to a host that is not held (a robots.txt, an image, a detail page) takes the host
-  in a short turn.
+  in a short turn. To one that is to be given back it waits, but for what visits of that host need.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import Deferred
 
+from scrapy_adaptive.adapters.closing import GivenUpError
 from scrapy_adaptive.clock import boot_time
 
 from .visits import part_of
@@ -48,10 +49,16 @@ class Rights:
 
     Args:
         clock: seconds that go on while the machine sleeps.
+        has_visits: tells whether visits of a host are open.
     """
 
-    def __init__(self, clock: Callable[[], float] = boot_time) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = boot_time,
+        has_visits: Callable[[Lease], bool] = lambda lease: True,
+    ) -> None:
         self._clock = clock
+        self._has_visits = has_visits
         self.deadline = -math.inf
         self.leases: dict[str, Lease] = {}
         self.leaving: set[str] = set()
@@ -81,7 +88,7 @@ class Rights:
         visit = self.visit_of(request)
         if visit is not None:
             return visit.lease == lease and not visit.is_taken_back and host not in self.leaving
-        return True
+        return host not in self.leaving or self._has_visits(lease)
 
     def send(self, request: Request) -> bool:
         """The request leaves now, if it may; returns whether."""
@@ -109,7 +116,7 @@ class Rights:
 
         Raises:
             TakenBackError: it is the page of a visit whose host, or order, was taken back.
-            IgnoreRequest: the crawl ends before.
+            GivenUpError: the crawl ends before.
         """
         while not self.holds(request):
             if self.visit_of(request) is not None:
@@ -121,7 +128,7 @@ class Rights:
             with waiting(request):
                 is_granted = await maybe_deferred_to_future(waiter)
             if not is_granted:
-                raise IgnoreRequest(f"the lease of {host_of(request)} was not to be had")
+                raise GivenUpError(f"the lease of {host_of(request)} was not to be had")
         self.asked_at[host_of(request)] = self._clock()
 
     def grant(self, lease: Lease) -> None:

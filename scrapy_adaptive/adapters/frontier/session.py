@@ -258,6 +258,7 @@ class Session:
         elif isinstance(error, UnavailableError):
             self._has_unstored = self._has_unstored or isinstance(error, UnstoredError)
             self._not_before = self._clock() + AGAIN
+            self._outbox.forget_known()
             if name == "beat":  # what it had to say was not heard
                 self._beat_at = -math.inf
             self._unsettled = self._unsettled or gives
@@ -311,6 +312,8 @@ class Session:
             if self._generation not in (None, beat.generation):
                 self._swaps = True
             self._generation = beat.generation
+            if beat.is_unsure:
+                self._outbox.forget_known()
             differs = beat.is_unsure or beat.held != len(self._rights.leases)
             self._unsettled = differs and not self.releases
             self._owner.on_wanted(beat.wanted)

@@ -21,6 +21,7 @@ from scrapy.exceptions import CloseSpider, IgnoreRequest
 from scrapy.utils.spider import iterate_spider_output
 from twisted.python.failure import Failure
 
+from scrapy_adaptive.adapters.closing import GivenUpError
 from scrapy_adaptive.frontier.revisits import Revisits
 
 from .outcome import (
@@ -97,7 +98,8 @@ class Tracking:
         self._on_over = on_over
         self._vanished: deque[Part] = deque()
         self._links = links
-        self._passed: OrderedDict[bytes, None] = OrderedDict()
+        self._passed: OrderedDict[bytes, bytes | None] = OrderedDict()
+        """What passed by the table, and under which page."""
         """What passed by the table under visits that are done."""
         self._periods: dict[int, Any] = {}
         """Periods that requests ask for themselves, by visit."""
@@ -291,12 +293,18 @@ class Tracking:
         request.meta.pop(VISIT_META_KEY, None)
         if not request.dont_filter:
             fingerprint = self._fingerprint(request)
-            if fingerprint in self._passed or not self._links.is_wanted(request):
+            if self._has_passed(visit, fingerprint) or not self._links.is_wanted(request):
                 return
             visit.passed.add(fingerprint)
         self._stats.inc_value("adaptive/frontier/passed_by")
         self._join(visit, request)
         self.crawl(request)
+
+    def _has_passed(self, visit: OpenVisit, fingerprint: bytes) -> bool:
+        """Whether it was asked for under another page; a page that is visited again asks again."""
+        if fingerprint not in self._passed:
+            return False
+        return visit.is_root or self._passed[fingerprint] != visit.fingerprint
 
     def crawl(self, request: Request) -> None:
         """Hand a request to the engine, past Scrapy's filter of duplicates alone."""
@@ -314,7 +322,7 @@ class Tracking:
 
     def on_exception(self, part: Part, error: BaseException) -> None:
         """A callback, or what is between it and the engine, has raised."""
-        if isinstance(error, CloseSpider):
+        if isinstance(error, (CloseSpider, GivenUpError)):
             part.visit.is_taken_back = True
         else:
             part.visit.error = _told(error)
@@ -327,7 +335,7 @@ class Tracking:
         if part is None:
             return failure if errback is None else errback(failure)
         visit = part.visit
-        if isinstance(error, TakenBackError):
+        if isinstance(error, (TakenBackError, GivenUpError)):
             visit.is_taken_back = True
             part.end()
             return None
@@ -404,13 +412,18 @@ class Tracking:
         if part is not None and part.visit.pending > part.visit.requests_pending:
             part.visit.end()
 
-    def sweep(self) -> None:
-        """Requests that somebody dropped without a word have ended."""
+    def sweep(self, *, is_closing: bool) -> None:
+        """Requests that somebody dropped without a word have ended; those of a crawl that ends come
+        again."""
         while self._vanished:
             part = self._vanished.popleft()
-            if not part.has_ended:
+            if part.has_ended:
+                continue
+            if is_closing:
+                part.visit.is_taken_back = True
+            else:
                 part.visit.error = part.visit.error or "it was dropped without a word"
-                part.end()
+            part.end()
 
     def _on_end(self, visit: OpenVisit) -> None:
         own = self._periods.pop(id(visit), None)
@@ -420,7 +433,7 @@ class Tracking:
             self._stats.inc_value("adaptive/frontier/taken_back")
         else:
             self._outbox.add_done(self._outcome(visit, own), visit.links)
-            self._passed.update(dict.fromkeys(visit.passed))
+            self._passed.update(dict.fromkeys(visit.passed, visit.fingerprint))
             while len(self._passed) > MOST_PASSED:
                 self._passed.popitem(last=False)
             self._stats.inc_value("adaptive/frontier/done")

@@ -35,6 +35,13 @@ class Mark(str):
 
     part: Part
 
+    def __copy__(self) -> Mark:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Mark:
+        """A spider may copy its meta, and does not mean the crawl with it."""
+        return self
+
 
 class OpenVisit:
     """A visit that was given out, or a root of what passes by the table.
