@@ -2,7 +2,7 @@
 
 Laws
 ----
-* Quotas that no table counts: their hits go on counting in the next crawl.
+* Hits that no table counts, and that a rule has not forgotten, go on counting in the next crawl.
 * What came of the requests under each rule adds up, for `scrapy adaptive rules show`.
 * What is damaged is left out; of a hit nobody is sure about, the later instant counts.
 """
@@ -29,7 +29,7 @@ LATEST = 1e12
 def saved(known: KnownLimits, before: Mapping[str, Use], now: float, wall: float) -> dict[str, Any]:
     """What is written; `now` is monotonic, `wall` seconds since the epoch."""
     hits: dict[str, dict[str, list[tuple[float, int]]]] = {}
-    for rule, key, times in known.quota_hits(now):
+    for rule, key, times in known.lasting_hits(now):
         told = [(round(wall + at - now, 3), count) for at, count in times]
         hits.setdefault(rule, {})[key] = told
     uses = dict(before)
@@ -49,7 +49,7 @@ def recall(known: KnownLimits, found: Any, now: float, wall: float) -> None:
 
 
 def hits_of(found: Any) -> Iterator[tuple[str, str, list[tuple[float, int]]]]:
-    """Hits of quotas: the lasting id of the rule, what it counts, and how many were answered when,
+    """Hits that count: the lasting id of the rule, what it counts, and how many were answered when,
     in seconds since the epoch."""
     hits = found.get("hits") if isinstance(found, Mapping) else None
     for rule, keys in hits.items() if isinstance(hits, Mapping) else ():

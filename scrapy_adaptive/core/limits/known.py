@@ -326,21 +326,21 @@ class KnownLimits:
 
     # For the next crawl
 
-    def quota_hits(self, now: float) -> Iterator[tuple[str, str, list[tuple[float, int]]]]:
-        """Hits of quotas that are counted here: by lasting id of the rule, and what it counts."""
+    def lasting_hits(self, now: float) -> Iterator[tuple[str, str, list[tuple[float, int]]]]:
+        """Hits that are counted here, and not forgotten yet: by lasting id of the rule, and what it
+        counts."""
         for key, meter in self.meters:
             rule = self.book.rules.get(rule_id(key))
-            if rule is not None and rule.is_quota and meter.hits is not None:
-                times = meter.hits.times() + [(now, meter.in_flight)] * (meter.in_flight > 0)
-                yield rule.lasting_id, key.partition(SEPARATOR)[2], times
+            if rule is not None and not meter.is_full(rule, now):
+                yield rule.lasting_id, key.partition(SEPARATOR)[2], meter.lasting(now)
 
     def recall_hits(self, lasting_id: str, key: str, times: list[tuple[float, int]]) -> None:
         """Hits of an earlier crawl go on counting."""
         for rule in self.book:
-            if rule.lasting_id == lasting_id and rule.is_quota:
+            if rule.lasting_id == lasting_id:
                 for at, count in times:
                     meter_key = f"{rule.id}{SEPARATOR}{key}"
-                    self.meters.at(meter_key, rule, at).note(rule, at, count)
+                    self.meters.at(meter_key, rule, at).recall(rule, at, count)
 
     def all_uses(self) -> dict[str, Use]:
         """What came of the requests under each rule, by lasting id."""
