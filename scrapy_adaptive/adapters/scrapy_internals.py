@@ -30,6 +30,7 @@ from scrapy.extensions.feedexport import FeedExporter
 from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response
 from scrapy.pqueues import _path_safe
+from scrapy.resolver import dnscache
 from scrapy.utils.defer import deferred_from_coro
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.reactor import is_reactor_installed
@@ -156,6 +157,17 @@ class Engine:
         if not key and SLOT_META_KEY not in request.meta:
             return None
         return key if isinstance(key, str) else str(key)
+
+    def later_key(self, request: Request) -> str | None:
+        """The slot of its host from now on, where that is another: CONCURRENT_REQUESTS_PER_IP names
+        it by its address, and that is not known before the first request."""
+        downloader, meta = self._downloader or self._find_downloader(), request.meta
+        is_chosen = SLOT_META_KEY in meta and meta[SLOT_META_KEY] != meta.get(WRITTEN_META_KEY)
+        if is_chosen or not getattr(downloader, "ip_concurrency", 0):
+            return None
+        host = urlparse_cached(request).hostname or ""
+        address: str | None = dnscache.get(host)
+        return None if address == meta.get(SLOT_META_KEY) else address
 
     def may_download(self, request: Request) -> bool:
         """Whether Scrapy can download it, as far as is known."""

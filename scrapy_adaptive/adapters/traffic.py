@@ -547,6 +547,9 @@ class Traffic:
         if decision.event is Event.TRIPPED:
             self._pause_others(request, key)
         if decision.again and decision.wait > 0.0:
+            later = self._engine.later_key(request)
+            if later is not None:
+                self._pause_with(later, key)
             self.on_paused(request, decision.wait)
 
     def _pause_others(self, request: Request, key: str) -> None:
@@ -554,11 +557,15 @@ class Traffic:
         host = self.names.host_elsewhere(request, key) if self._host_load else None
         if host is None:
             return
+        for slot in self._host_load.on_refused(host, key, self.clock()):
+            self._pause_with(slot, key)
+
+    def _pause_with(self, slot: str, key: str) -> None:
+        """Pause one slot as long as another."""
         now = self.clock()
-        for slot in self._host_load.on_refused(host, key, now):
-            self.governor.slot(slot, now).pause_with(self.governor.slot(key, now), now)
-            self._turn_away(slot)
-            self.rearm(slot)
+        self.governor.slot(slot, now).pause_with(self.governor.slot(key, now), now)
+        self._turn_away(slot)
+        self.rearm(slot)
 
     def _sort(self, key: str) -> None:
         """Who waits for a host, and whose class was split off since, waits for that."""

@@ -188,6 +188,21 @@ def test_a_slot_that_nobody_chose_does_not_outlive_its_host(
     assert [item["slot"] for item in done.items] == [THERE] * 4
 
 
+def test_the_first_refusal_of_a_host_holds_for_its_address(
+    origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """CONCURRENT_REQUESTS_PER_IP: until a host was looked up, its slot has its name."""
+    seconds = 3
+    site = origin(lambda visit: refusal(retry_after=seconds) if visit.total == 1 else Answer())
+    pages = [f"http://localhost:{site.port}/{n}" for n in range(3)]
+    settings = {**EAGER, "CONCURRENT_REQUESTS_PER_IP": 1}
+    done = crawl(UrlsSpider, settings, arguments={"urls": pages})
+    assert sorted(done.urls) == pages
+    refused, *others = site.hits()
+    assert refused.status == 429
+    assert min(hit.start for hit in others) >= refused.end + seconds
+
+
 def number_of_page(request: Request) -> int:
     """As a slot: an account or a proxy may have a number."""
     return 1 + int(request.url[-1]) % 2
