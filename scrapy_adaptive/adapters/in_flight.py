@@ -22,7 +22,7 @@ from .flight import Flight
 from .scrapy_internals import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Hashable
+    from collections.abc import Container, Hashable, Iterator
 
     from scrapy import Request
     from scrapy.http import Response
@@ -86,6 +86,9 @@ class InFlight:
 
     def __contains__(self, request: Request) -> bool:
         return request in self._in_flight
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(self._in_flight)
 
     def get(self, request: Request) -> Flight | None:
         """What is known of a request past the gate."""

@@ -161,13 +161,13 @@ class Engine:
     def later_key(self, request: Request) -> str | None:
         """The slot of its host from now on, where that is another: CONCURRENT_REQUESTS_PER_IP names
         it by its address, and that is not known before the first request."""
-        downloader, meta = self._downloader or self._find_downloader(), request.meta
-        is_chosen = SLOT_META_KEY in meta and meta[SLOT_META_KEY] != meta.get(WRITTEN_META_KEY)
-        if is_chosen or not getattr(downloader, "ip_concurrency", 0):
-            return None
+        downloader = self._downloader or self._find_downloader()
         host = urlparse_cached(request).hostname or ""
+        is_named = request.meta.get(SLOT_META_KEY) == host  # and by nobody's choice
+        if not is_named or not getattr(downloader, "ip_concurrency", 0):
+            return None
         address: str | None = dnscache.get(host)
-        return None if address == meta.get(SLOT_META_KEY) else address
+        return None if address == host else address
 
     def may_download(self, request: Request) -> bool:
         """Whether Scrapy can download it, as far as is known."""

@@ -45,6 +45,14 @@ SAVE_EACH = 5.0
 """Seconds between two saves while the crawl goes on, at least, and of a pause that is worth one."""
 
 
+SHARE = 0.02
+"""Share of the time that these saves may take."""
+
+MOST_SLOTS = 500
+"""Slots of a crawl that is saved while it goes on: a save takes a quarter of a second, in which
+nothing else happens."""
+
+
 class StateFile:
     """The file of one crawl.
 
@@ -58,7 +66,7 @@ class StateFile:
         self._wall_clock = wall_clock
         self._uses: dict[str, Use] = {}
         """What had come of requests under rules."""
-        self._saved_at = -math.inf
+        self._next_at = -math.inf
         self._is_stale = False
         """Whether a pause that is worth a save has begun since the last one."""
 
@@ -109,12 +117,15 @@ class StateFile:
 
     def tick(self, governor: Governor, now: float) -> None:
         """Save what has begun since the file was written, if that was long enough ago."""
-        if self._is_stale and now >= self._saved_at + SAVE_EACH:
+        if self._is_stale and now >= self._next_at and len(governor) <= MOST_SLOTS:
+            began_at = time.perf_counter()
             self.save(governor, now)
+            took = time.perf_counter() - began_at
+            self._next_at = now + max(SAVE_EACH, took / SHARE)
 
     def save(self, governor: Governor, now: float) -> None:
         """Save the pauses that still run, and what was learned."""
-        self._is_stale, self._saved_at = False, now
+        self._is_stale = False
         if self._path is None:
             return
         wall = self._wall_clock()

@@ -537,6 +537,10 @@ class Traffic:
     def on_book(self) -> None:
         """Other rules hold from here: whatever waits is asked about again."""
         self.room.look_again()
+        for each in [waiter for leaf in self._gate_queue for waiter in self._gate_queue.of(leaf)]:
+            slot = self.governor.slot_key(each.key)
+            self._gate_queue.leave(each)
+            self._gate_queue.join(self.names.leaf(slot, each.request), each, first=False)
         for leaf in list(self._gate_queue):
             self._turn_away(leaf)
             self.rearm(leaf)

@@ -145,8 +145,8 @@ class CrawlAdmission:
         return self._slots.state(key, now)
 
     def states(self, now: float) -> dict[str, State]:
-        """The same of all slots, of those that nobody has used yet too."""
-        self._crawl_wide.end_test()
+        """The same of all slots, of those that nobody has used yet too. Of one that is tested for a
+        limit of all it is what it had learned once the crawl has ended."""
         return self._slots.states(now)
 
     def end(self, now: float) -> None:

@@ -8,17 +8,20 @@ Laws
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import scrapy
 import sqlalchemy as sa
+from scrapy.http import Response
 
 from scrapy_adaptive.__main__ import main
 from scrapy_adaptive.rules.schema import RULES
@@ -260,6 +263,42 @@ class Accounts:
 def are_felt(running: RunningCrawl, count: int) -> bool:
     """Whether the crawl has read so many changes of the table."""
     return running.log.count(CHANGED) >= count
+
+
+class FetchingSpider(UrlsSpider):
+    """Its first callback asks for all other pages itself: they wait at the gate, not in a queue."""
+
+    name = "fetching"
+
+    def __init__(self, urls: list[str | dict[str, Any]], **fields: Any) -> None:
+        super().__init__(urls[:1], **fields)
+        self.others = urls[1:]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        engine = self.crawler.engine
+        await asyncio.gather(
+            *(engine.download_async(scrapy.Request(str(url))) for url in self.others)
+        )
+        yield {"url": response.url}
+
+
+def test_a_row_that_appears_holds_what_waits_at_the_gate(crawl: Crawler, table: RuleTable) -> None:
+    """Two rows of one site: one that paces it, and later one that stops it."""
+    windows = Windows(10_000, 1.0)
+    insert(table, id=1, rate=2.0)
+    with Origin(windows) as site:
+        running = crawl.start(
+            FetchingSpider,
+            SETTINGS | {"ADAPTIVE_RULES_URL": address(table)},
+            arguments={"urls": [page["url"] for page in pages(site, 100)]},
+        )
+        running.until(lambda: windows.count(0.0, 1e12) >= 3)
+        insert(table, id=2, name="stop", paused=True)
+        running.until(partial(are_felt, running, 1))
+        since = time.monotonic() + 0.5
+        time.sleep(3.0)
+        assert windows.count(since, 1e12) == 0
+        running.kill()
 
 
 def test_an_update_is_felt_by_a_live_crawl(crawl: Crawler, table: RuleTable) -> None:

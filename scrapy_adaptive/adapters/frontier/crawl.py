@@ -341,9 +341,7 @@ class FrontierCrawl(Owner):
 
     def _is_sent_to(self, host: str) -> bool:
         """Whether anything is under way to it: visits, and what else goes there."""
-        now, governor = self._traffic.clock(), self._traffic.governor
-        known = (slot for slot in self._slots.get(host, ()) if governor.knows(slot, now))
-        return any(governor.slot(slot, now).in_flight for slot in known)
+        return any(host_of(request) == host for request in self._traffic.in_flight)
 
     def _parked_for(self, host: str, now: float) -> float:
         """Seconds for which all slots of a host are parked; 0 where one is not."""

@@ -22,7 +22,7 @@ from .book import Book
 from .leaf import FIELD, Leaf, meter_key
 from .meter import NEVER, Meter
 from .meter_table import SEPARATOR, MeterTable, rule_id
-from .rule import ANY, Rule, without_window
+from .rule import ANY, Rule
 from .tokens import Tokens
 from .uses import Use, Uses
 
@@ -158,7 +158,7 @@ class KnownLimits:
         found: Blocked | None = None
         for key, rule in leaf.meters:
             if not rule.dry_run:
-                at = self._meter(key, rule).ready_at(self._local(rule), self._burst, now)
+                at = self._meter(key, rule).ready_at(rule, self._burst, now)
                 at = self._looked_at(key, rule, at, now)
                 if self.tokens is not None and rule.is_quota:
                     at = max(at, self.tokens.ready_at(key, rule, now))
@@ -179,7 +179,7 @@ class KnownLimits:
     def queue_at(self, key: str, rule: Rule, now: float, lead: float = 0.0) -> float:
         """The instant from which one more request may set out for this meter."""
         promised = self._promised.get(key)
-        at = self._queue_at(key, self._local(rule), now, lead, promised)
+        at = self._queue_at(key, rule, now, lead, promised)
         at = self._looked_at(key, rule, at, now)
         if self.tokens is not None and rule.is_quota:
             count = 0 if promised is None else int(promised[0])
@@ -191,10 +191,6 @@ class KnownLimits:
         frees it has another key, and wakes those that wait under that."""
         is_awaited = at == NEVER and not rule.paused
         return now + LOOK if is_awaited and self.meters.is_shared(key, rule) else at
-
-    def _local(self, rule: Rule) -> Rule:
-        """What of a rule is counted here: the window of a quota may be counted in a table."""
-        return rule if self.tokens is None or not rule.is_quota else without_window(rule)
 
     def _queue_at(
         self, key: str, rule: Rule, now: float, lead: float, promised: list[float] | None
@@ -258,7 +254,7 @@ class KnownLimits:
             use.sent += 1
             if rule.dry_run and meter.ready_at(rule, self._burst, now) > now:
                 use.would_hold += 1
-            meter.take(self._local(rule), now)
+            meter.take(rule, now)
             if self.tokens is not None and rule.is_quota and not rule.dry_run:
                 self.tokens.take(key, rule, now)
             counted.append(Counted(key, meter))
@@ -270,7 +266,7 @@ class KnownLimits:
         """A request ended: answered, or never sent."""
         for key, meter in permit.meters:
             rule = self.rule_of(key)
-            meter.end(rule and self._local(rule), now, is_hit=is_hit)
+            meter.end(rule, now, is_hit=is_hit)
             if refused and rule is not None:
                 self.uses.of(rule).refused += 1
 

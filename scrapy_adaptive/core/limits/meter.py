@@ -108,20 +108,20 @@ class Meter:
     def lasting(self, now: float) -> list[tuple[float, int]]:
         """What the next crawl has to know of a meter that is not full: instants, and the hits that
         were answered by then. Where there is no window the last instant tells all."""
-        times = [] if self.hits is None else self.hits.times()
-        if self.hits is None and self.answered_at > -NEVER:
-            times.append((self.answered_at, max(1, math.ceil(self.debt))))
-        if self.in_flight:
-            times.append((now, self.in_flight))
-        return times
+        if self.hits is None:
+            owed = max(1, self.in_flight, math.ceil(self.debt - 10.0 * SLACK))
+            return [(now if self.in_flight else self.answered_at, owed)]
+        return self.hits.times() + [(now, self.in_flight)] * (self.in_flight > 0)
 
     def recall(self, rule: Rule, at: float, count: int) -> None:
         """So many hits of an earlier crawl were answered then."""
         self.answered_at = max(self.answered_at, at)
         if rule.max_hits:
             self.note(rule, at, count)
-        elif rule.spacing:
-            self.debt, self.debt_at = self._debt(rule.spacing, at) + count, at
+        if rule.spacing:  # of a window's hits many may have one instant: the last counts
+            most = max(1.0, rule.burst) if rule.max_hits else NEVER
+            self.debt = min(most, self._debt(rule.spacing, at) + count)
+            self.debt_at = at
 
     def is_full(self, rule: Rule | None, now: float) -> bool:
         """Whether it remembers nothing that matters."""

@@ -13,8 +13,7 @@ Durations are seconds; instants of expiry are seconds since the epoch, by the wa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from scrapy_adaptive.core.diagnosis.page_classes import normalised
@@ -200,17 +199,6 @@ def _check_scope(rule: Rule) -> None:
         identity.source.isidentifier() and identity.pattern and identity.pattern.isprintable()
     ):
         raise RuleError("identity", str(identity), "source=value, for instance account=alice")
-
-
-@lru_cache(maxsize=10_000)
-def without_window(rule: Rule) -> Rule:
-    """The same rule, but for its window: that is counted elsewhere.
-
-    How its hits are spread stays, where it says so.
-    """
-    rate = min(rule.rate, 1.0 / rule.spacing) if rule.spacing else rule.rate
-    burst = rule.burst if rate < math.inf else 0.0
-    return replace(rule, max_hits=0, window=0.0, rate=rate, burst=burst)
 
 
 def normalised_uri(path: str) -> str:
