@@ -317,13 +317,15 @@ class FrontierCrawl(Owner):
         """Give back what is parked, what others want, and what nothing is left of."""
         if self.is_closing:
             return
+        sent_to = {host_of(request) for request in self._traffic.in_flight}
         for host, lease in list(self.rights.leases.items()):
             visits = self._open.get(lease, {})
             parked = self._parked_for(host, now)
             if parked:
                 self._leave(host)
-            is_busy = self._is_sent_to(host) or any(visit.was_sent for visit in visits.values())
-            if is_busy and not self._is_stuck(host):
+            if host in sent_to:
+                continue
+            if any(visit.was_sent for visit in visits.values()) and not self._is_stuck(host):
                 continue
             is_left = not visits and self.rights.idle_since(host) >= TURN
             if parked or host in self.rights.leaving or is_left:
@@ -331,17 +333,12 @@ class FrontierCrawl(Owner):
 
     def _is_stuck(self, host: str) -> bool:
         """Whether two workers may wait for each other: for this host, and for one where an image of
-        a page of it is. The page is fetched once more then."""
+        a page of it is. Nothing is under way to this one; the page is fetched once more then."""
         return (
             host in self.rights.leaving
             and bool(self.rights.wanted)
             and self.rights.idle_since(host) >= self._patience
-            and not self._is_sent_to(host)
         )
-
-    def _is_sent_to(self, host: str) -> bool:
-        """Whether anything is under way to it: visits, and what else goes there."""
-        return any(host_of(request) == host for request in self._traffic.in_flight)
 
     def _parked_for(self, host: str, now: float) -> float:
         """Seconds for which all slots of a host are parked; 0 where one is not."""
