@@ -62,3 +62,31 @@ def test_a_quota_that_was_spent_is_asked_for_again_under_other_rules() -> None:
     known.on_book(Book([more]))
     tokens.ready_at("1", more, 0.0)
     assert [ask.rule for ask in tokens.asks()] == [more]
+
+
+def test_a_hit_that_is_answered_late_counts_from_its_answer() -> None:
+    """Who counts tokens has counted it when they were taken: two a minute, answered after five
+    seconds, and tokens for more."""
+    two = Rule(id="1", max_hits=2, window=60.0)
+    known = KnownLimits(Book([two]))
+    known.tokens = tokens = Tokens(lambda: None)
+    leaf = known.enter(known.leaf_key("a.org", "a.org", "/", {}))
+    [(key, _)] = leaf.meters
+    assert known.blocked(leaf, 0.0) is not None
+    tokens.on_grants([Grant(key, 4, 1000.0)], 0.0)
+    counted = [each for _ in range(2) for each in known.take(leaf, 0.0)]
+    for each in counted:
+        each.meter.end(two, 5.0, is_hit=True)
+    blocked = known.blocked(leaf, 61.0)
+    assert blocked is not None
+    assert 65.0 < blocked.until < 65.1
+
+
+def test_a_dry_run_of_a_quota_counts_what_it_would_have_held() -> None:
+    two = Rule(id="1", max_hits=2, window=60.0, dry_run=True)
+    known = KnownLimits(Book([two]))
+    known.tokens = Tokens(lambda: None)
+    leaf = known.enter(known.leaf_key("a.org", "a.org", "/", {}))
+    for _ in range(5):
+        known.take(leaf, 0.0)
+    assert known.uses.of(two).would_hold == 3
