@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 import scrapy
-from scrapy.exceptions import CloseSpider
 from scrapy.http import Response
 
 from scrapy_adaptive.frontier.opening import open_frontier
@@ -51,14 +50,24 @@ class EndingSpider(scrapy.Spider):
 
 
 class ClosingSpider(EndingSpider):
-    """Closes at the first of many pages."""
+    """Closes as the engine is given the first of many visits."""
+
+    is_closing = False
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **rest: Any) -> ClosingSpider:
+        spider = super().from_crawler(crawler, *args, **rest)
+        crawler.signals.connect(spider.close_once, scrapy.signals.request_scheduled)
+        return spider
 
     async def start(self) -> AsyncIterator[Any]:
         for n in range(WAITING):
             yield scrapy.Request(self.url(A, f"/{n}"))
 
-    def parse(self, response: Response) -> Iterator[Any]:
-        raise CloseSpider("enough")
+    def close_once(self) -> None:
+        if not self.is_closing:
+            self.is_closing = True
+            self.crawler.engine.close_spider(self, "enough")
 
 
 class AwaitingSpider(EndingSpider):
@@ -123,7 +132,7 @@ def counts(address: str) -> Counts:
 def test_what_was_not_delivered_when_the_spider_closed_comes_again(
     address: str, origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
-    """All visits are given out at once; a callback closes the spider at the first."""
+    """All visits are given out at once; the spider is closed as the engine gets the first."""
     site = origin(lambda asked: Answer(), addresses=HOSTS)
     settings = {"ADAPTIVE_FRONTIER": address, "ADAPTIVE_FRONTIER_PER_HOST": WAITING}
     crawl(ClosingSpider, settings, arguments={"port": site.port})

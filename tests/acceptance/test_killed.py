@@ -43,6 +43,15 @@ A_TURN = 100
 """Pages at most that the last turn had not written down: what the fault model tells users."""
 
 
+def address_of(engine: str, folder: Path, request: pytest.FixtureRequest) -> str:
+    """Where an empty frontier is kept."""
+    if engine == "postgresql":
+        return str(request.getfixturevalue("postgres").database())
+    if engine == "redis":
+        return str(request.getfixturevalue("valkey").frontier())
+    return f"sqlite:///{folder}/crawl.db"
+
+
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql", "redis"])
 def test_a_crawl_that_is_killed_again_and_again_loses_nothing(
     engine: str,
@@ -53,12 +62,7 @@ def test_a_crawl_that_is_killed_again_and_again_loses_nothing(
 ) -> None:
     site = Site(PAGES, HOSTS)
     server = origin(site.answer, addresses=site.addresses)
-    address = f"sqlite:///{tmp_path}/crawl.db"
-    if engine == "postgresql":
-        address = request.getfixturevalue("postgres").database()
-    elif engine == "redis":
-        address = request.getfixturevalue("valkey").frontier()
-    given = settings(address, tmp_path)
+    given = settings(address_of(engine, tmp_path, request), tmp_path)
     arguments = {"pages": PAGES, "hosts": HOSTS, "port": server.port}
     chance = seed_of(engine)
     for kill in range(KILLS):
@@ -102,10 +106,7 @@ def test_who_goes_on_after_a_kill_waits_as_long_as_the_site_had_asked_for(
 
     site = Site(60, hosts=1)
     server = origin(answer, addresses=site.addresses)
-    address = f"sqlite:///{tmp_path}/crawl.db"
-    if engine == "redis":
-        address = request.getfixturevalue("valkey").frontier()
-    given = settings(address, tmp_path)
+    given = settings(address_of(engine, tmp_path, request), tmp_path)
     arguments = {"pages": site.pages, "hosts": 1, "port": server.port}
     running = crawl.start(SurvivingSpider, given, arguments=arguments)
     running.until(partial(refusals, server))

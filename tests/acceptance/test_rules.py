@@ -287,11 +287,9 @@ def test_a_row_that_appears_holds_what_waits_at_the_gate(crawl: Crawler, table: 
     windows = Windows(10_000, 1.0)
     insert(table, id=1, rate=2.0)
     with Origin(windows) as site:
-        running = crawl.start(
-            FetchingSpider,
-            SETTINGS | {"ADAPTIVE_RULES_URL": address(table)},
-            arguments={"urls": [page["url"] for page in pages(site, 100)]},
-        )
+        urls = [page["url"] for page in pages(site, 100)]
+        given = SETTINGS | {"ADAPTIVE_RULES_URL": address(table)}
+        running = crawl.start(FetchingSpider, given, arguments={"urls": urls})
         running.until(lambda: windows.count(0.0, 1e12) >= 3)
         insert(table, id=2, name="stop", paused=True)
         running.until(partial(are_felt, running, 1))

@@ -244,6 +244,7 @@ class FrontierCrawl(Owner):
         deadline = time.monotonic() + PATIENCE
         self._save_state()
         self._write_stats()
+        self._traffic.governor.end(self._traffic.clock())
         states = dict(self.states(everything=True))
         while time.monotonic() < deadline:
             self._session.tick()

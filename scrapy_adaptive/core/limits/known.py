@@ -328,7 +328,7 @@ class KnownLimits:
         for key, meter in self.meters:
             rule = self.book.rules.get(rule_id(key))
             if rule is not None and not meter.is_full(rule, now):
-                yield rule.lasting_id, key.partition(SEPARATOR)[2], meter.lasting(now)
+                yield rule.lasting_id, key.partition(SEPARATOR)[2], meter.lasting(rule, now)
 
     def recall_hits(self, lasting_id: str, key: str, times: list[tuple[float, int]]) -> None:
         """Hits of an earlier crawl go on counting."""

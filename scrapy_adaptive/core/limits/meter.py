@@ -105,16 +105,17 @@ class Meter:
             self.hits = HitStack()
         self.hits.add(rule.max_hits, rule.window, now, count)
 
-    def lasting(self, now: float) -> list[tuple[float, int]]:
-        """What the next crawl has to know of a meter that is not full: instants, and the hits that
-        were answered by then. Where there is no window the last instant tells all."""
-        if self.hits is None:
+    def lasting(self, rule: Rule, now: float) -> list[tuple[float, int]]:
+        """What the next crawl has to know of a meter that is not full: instants, in monotonic
+        seconds, and the hits that were answered by then. Where there is no window the last instant
+        tells all."""
+        if self.hits is None or not rule.max_hits:
             owed = max(1, self.in_flight, math.ceil(self.debt - 10.0 * SLACK))
-            return [(now if self.in_flight else self.answered_at, owed)]
+            return [(now if self.in_flight else max(self.answered_at, self.debt_at), owed)]
         return self.hits.times() + [(now, self.in_flight)] * (self.in_flight > 0)
 
     def recall(self, rule: Rule, at: float, count: int) -> None:
-        """So many hits of an earlier crawl were answered then."""
+        """So many hits of an earlier crawl were answered at that instant, in monotonic seconds."""
         self.answered_at = max(self.answered_at, at)
         if rule.max_hits:
             self.note(rule, at, count)

@@ -325,6 +325,16 @@ def test_what_a_rule_holds_back_it_holds_back_in_the_next_crawl(
     assert until - 10.1 <= blocked.until - after.now <= until
 
 
+def test_a_request_that_was_never_sent_leaves_an_instant_that_is_one() -> None:
+    """It was counted by its rate when it left, and nobody has answered it."""
+    given = rule(1, rate=1 / 600)
+    crawl = virtual(given)
+    crawl.governor.on_dropped(taken(crawl, leaf(crawl)), crawl.now)
+    assert crawl.governor.known is not None
+    [(_, _, times)] = crawl.governor.known.lasting_hits(crawl.now)
+    assert times == [(crawl.now, 1)]
+
+
 def test_who_shares_a_busy_meter_looks_again_and_does_not_wait_for_its_own_answer() -> None:
     """With one meter only, two of three accounts share one: what is under way under one key frees
     it under that key."""
