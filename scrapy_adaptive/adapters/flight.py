@@ -28,3 +28,8 @@ class Flight:
     """Seconds to the response's head."""
     outcome: Outcome | None = None
     decision: Decision | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether its response, or failure, has arrived."""
+        return self.decision is not None or self.verdict is not None

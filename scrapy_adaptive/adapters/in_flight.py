@@ -94,6 +94,11 @@ class InFlight:
         """What is known of a request past the gate."""
         return self._in_flight.get(request)
 
+    @property
+    def unanswered(self) -> Iterator[Request]:
+        """Requests past the gate that have no answer yet."""
+        return (request for request, flight in self._in_flight.items() if not flight.is_answered)
+
     def begin(self, request: Request, key: str, *, scheduled: bool) -> bool:
         """Take a permit of this leaf, if there is one now; returns whether there was."""
         result = self._governor.take(key, self._clock())

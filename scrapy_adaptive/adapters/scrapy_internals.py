@@ -13,11 +13,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -212,6 +213,25 @@ class Engine:
         if slot is not None:
             slot.delay = 0.0
 
+    # Connections
+
+    def has_connection(self, request: Request, under_way: Iterable[Request]) -> bool:
+        """Whether the download handler would send a request at once, beside those under way.
+
+        Scrapy's handlers for crawls without a reactor have CONCURRENT_REQUESTS connections in all,
+        aiohttp's CONCURRENT_REQUESTS_PER_DOMAIN to each server, and keep what needs one more; media
+        come on top of the first, DOWNLOAD_SLOTS and ADAPTIVE_SLOT may allow more than the second.
+        """
+        handlers = getattr(self._engine.downloader, "handlers", None)
+        handler = getattr(handlers, "_handlers", {}).get(urlparse_cached(request).scheme)
+        most = getattr(handler, "_pool_size_total", 0) or math.inf
+        connector = getattr(getattr(handler, "_session", None), "connector", None)
+        most_each = getattr(connector, "limit_per_host", 0) or math.inf
+        if most == most_each == math.inf:
+            return True
+        others = [_server_of(each) for each in under_way]
+        return len(others) < most and others.count(_server_of(request)) < most_each
+
     # Places in CONCURRENT_REQUESTS
 
     def lend(self, places: int) -> None:
@@ -350,6 +370,12 @@ def engine_of(crawler: Crawler) -> ExecutionEngine | None:
         return crawler.engine
     except RuntimeError:
         return None
+
+
+def _server_of(request: Request) -> tuple[object, ...]:
+    """What the request needs a connection to."""
+    url = urlparse_cached(request)
+    return url.scheme, url.netloc, request.meta.get("proxy")
 
 
 def _has_handler(downloader: Downloader, request: Request) -> bool:

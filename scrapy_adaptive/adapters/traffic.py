@@ -129,7 +129,8 @@ class Traffic:
         self._gate_queue = GateQueue()
         self._awaits_pop: dict[str, None] = {}
         """Slots that may send, and whose requests at the gate go on when the engine next asks:
-        they have no place in CONCURRENT_REQUESTS, or a better one waits in the queue."""
+        they have no place in CONCURRENT_REQUESTS, or no connection, or a better one waits in the
+        queue."""
         self._unscheduled_count = 0
         """Requests that the scheduler did not give out (media, robots.txt), and that wait at the
         gate or for a lease."""
@@ -235,7 +236,7 @@ class Traffic:
         if self._stale_copy(request) is not None and self.closing.is_paused(key):
             self.on_freed(key)
             return self._take_stale_copy(request)
-        waits = leaf in self._gate_queue
+        waits = leaf in self._gate_queue or not self._has_connection(request)
         waits = waits or not self.in_flight.begin(request, leaf, scheduled=scheduled)
         for each in self.governor.family(key):  # its reservation is over, whether it waits or not
             if each != leaf:
@@ -321,7 +322,7 @@ class Traffic:
 
     async def _wait(self, request: Request, key: str, *, scheduled: bool, first: bool) -> bool:
         """Wait for a permit; returns whether there is one."""
-        lends = self.room.keeps or not scheduled
+        lends = (self.room.keeps and self._has_connection(request)) or not scheduled
         waiter = Waiter(request, key, scheduled, lends)
         self._gate_queue.join(key, waiter, first=first)
         self._stand_by(not scheduled)
@@ -383,11 +384,18 @@ class Traffic:
                     self._await_pop(key)
                     break
                 waiter = beside
+            if not self._has_connection(waiter.request):
+                self._await_pop(key)
+                break
             if not self.in_flight.begin(waiter.request, key, scheduled=waiter.scheduled):
                 break
             self._end_wait(waiter)
             waiter.done.callback(True)
         return False
+
+    def _has_connection(self, request: Request) -> bool:
+        """Whether it would leave at once: what waits past the gate leaves after a refusal, too."""
+        return self._engine.has_connection(request, self.in_flight.unanswered)
 
     def _await_pop(self, key: str) -> None:
         """Who waits for this slot goes on when the engine next asks."""

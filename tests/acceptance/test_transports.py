@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from scrapy import Request, version_info
 from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.http import Response
 
-from tests.acceptance.test_slots import most_in_flight
+from docsite.hits import rude_hits
+from tests.acceptance.test_slots import most_in_flight, urls
 from tests.crawling import ROOT, Crawler, Reactor
 from tests.servers.origin import Answer, Origin, Visit, image, refusal
+from tests.servers.wire import LOCALHOST
 from tests.spiders import UrlsSpider
 
 QUICK = {"ADAPTIVE_START_DELAY": 0.05, "ADAPTIVE_TARGET_CONCURRENCY": 4}
@@ -182,6 +185,55 @@ def test_the_images_pipeline_gets_images_that_were_refused_once(
     assert len(site.hits()) == 11
     permits = {name: done.stats[f"adaptive/permits/{name}"] for name in ("granted", "measured")}
     assert permits == {"granted": 11, "measured": 11}
+
+
+class FetchingSpider(UrlsSpider):
+    """Its first callback asks for all other pages itself, as a media pipeline does."""
+
+    def __init__(self, urls: list[str | dict[str, Any]], **fields: Any) -> None:
+        super().__init__(urls[:1], **fields)
+        self.others = urls[1:]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        engine = self.crawler.engine
+        requests = [Request(str(url), errback=self.lose) for url in self.others]
+        done = await asyncio.gather(*map(engine.download_async, requests))
+        for each in done:
+            yield {"url": each.url, "status": each.status}
+
+
+ELSEWHERE = "127.0.0.2"
+
+POOLS: dict[str, dict[str, Any]] = {
+    "in all": {"CONCURRENT_REQUESTS": 4},
+    "to each server": {
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
+        "DOWNLOAD_SLOTS": {LOCALHOST: {"concurrency": 16}},
+    },
+}
+
+
+@pytest.mark.parametrize("settings", POOLS.values(), ids=POOLS)
+def test_nothing_waits_for_a_connection_past_the_gate(
+    settings: dict[str, Any], crawl: Crawler, origin: Callable[..., Origin]
+) -> None:
+    """Without a reactor, handlers have a pool of connections that media and slots may outnumber."""
+    slow_since: list[float] = []
+
+    def answer(visit: Visit) -> Answer:
+        """The first connections are taken for a second; whoever comes after that is refused."""
+        if not visit.host.startswith(LOCALHOST) or visit.path in ("/1", "/2"):
+            slow_since.append(visit.elapsed)
+            return Answer(delay=1.0)
+        is_closed = slow_since and 0.9 < visit.elapsed - slow_since[0] < 3.9
+        return refusal(retry_after=3, delay=0.1) if is_closed else Answer()
+
+    site = origin(answer, addresses=(LOCALHOST, ELSEWHERE))
+    elsewhere = urls(site, ELSEWHERE, count=4)
+    pages = [*urls(site, LOCALHOST, count=1), *elsewhere, *urls(site, LOCALHOST, count=10)[1:]]
+    done = crawl(FetchingSpider, {**QUICK, **settings}, reactor="none", arguments={"urls": pages})
+    assert Counter(done.urls) == Counter(pages[1:])
+    assert not list(rude_hits(site.hits()))
 
 
 def test_cookies_survive_a_refusal(crawl: Crawler, origin: Callable[..., Origin]) -> None:
