@@ -29,6 +29,7 @@ from .extension import JoinsExtension
 from .queues.routing import OPT_OUT_META_KEY
 from .refusal_rules import Verdict
 from .robots import is_robots_txt
+from .scrapy_internals import answer_in
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -116,11 +117,19 @@ class AdaptiveGate(JoinsExtension):
         return response
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        """Note that a download failed, ahead of every other middleware."""
-        self._traffic.on_left(request)
-        self._traffic.on_received(request)
-        if not isinstance(exception, OURS):
-            self._traffic.in_flight.on_failed(request, Verdict(Outcome.FAILED))
+        """Note that a download failed, ahead of every other middleware; or was answered after all:
+        whoever stops a download has its head, and a refusal that breaks off is one."""
+        traffic = self._traffic
+        traffic.on_left(request)
+        traffic.on_received(request)
+        answer = answer_in(exception, request.url)
+        if answer is not None and (
+            isinstance(exception, StopDownload)
+            or traffic.refusal_rules.by_status(answer).outcome is Outcome.REFUSED
+        ):
+            traffic.in_flight.on_response(request, answer)
+        elif not isinstance(exception, OURS):
+            traffic.in_flight.on_failed(request, Verdict(Outcome.FAILED))
 
 
 class AdaptiveRefusals(JoinsExtension):

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcache import HttpCacheMiddleware
+from scrapy.exceptions import StopDownload
 from scrapy.extensions.feedexport import FeedExporter
 from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response
@@ -38,6 +39,7 @@ from scrapy.utils.reactor import is_reactor_installed
 from twisted.internet.tcp import Client
 from twisted.logger import globalLogBeginner
 from twisted.web._newclient import HTTP11ClientProtocol
+from twisted.web.client import ResponseFailed
 
 from scrapy_adaptive.core.diagnosis.page_classes import normalised
 
@@ -396,6 +398,22 @@ def kind_of(request: Request) -> str:
     """The class of the request's page."""
     url = urlparse_cached(request)
     return normalised(url.path, url.query)
+
+
+def answer_in(exception: Exception, url: str) -> Response | None:
+    """The head of the answer that a download had when it ended so; None where nobody knows it.
+
+    Scrapy tells nobody of it: of a body that a handler of a signal wants no more of, and of one
+    that breaks off before its end.
+    """
+    if isinstance(exception, StopDownload):
+        answer: Response | None = getattr(exception, "response", None)
+        return answer
+    broken = exception if isinstance(exception, ResponseFailed) else exception.__cause__
+    head = getattr(broken, "response", None)
+    if not isinstance(broken, ResponseFailed) or head is None:
+        return None
+    return Response(url, head.code, dict(head.headers.getAllRawHeaders()))
 
 
 def topmost(queue: ScrapyPriorityQueue) -> int | None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+import math
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+import pytest
 from scrapy import Request, signals
 from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler as ScrapyCrawler
 from scrapy.exceptions import StopDownload
 from scrapy.http import Response
+from twisted.python.failure import Failure
 
 from tests.crawling import Crawl, Crawler
 from tests.servers.origin import Answer, Origin, Visit, refusal
@@ -87,6 +90,61 @@ def test_a_download_that_the_spider_stops_is_no_failure_of_the_site(
     done = crawl(StoppingSpider, QUICK, arguments={"urls": pages(site, 30)})
     assert len({hit.path for hit in site.hits()}) == 30
     assert done.stats["adaptive/trips"] == done.stats["adaptive/failures"] == 0
+    assert_every_permit_ended(done)
+
+
+class HeadsSpider(StoppingSpider):
+    """Wants only the headers of every page."""
+
+    def on_headers(self, request: Request) -> None:
+        raise StopDownload(fail=True)
+
+    def lose(self, failure: Failure) -> Iterator[Any]:
+        response = failure.value.response  # type: ignore[attr-defined]
+        yield {"url": response.url, "status": response.status}
+
+
+class Closing:
+    """A site that refuses whatever comes for two seconds, from its sixth page on."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.fields = fields
+        self.since = math.inf
+        self.late_count = 0
+        """Requests that came a tenth of a second or more after the first that was refused."""
+
+    def __call__(self, visit: Visit) -> Answer:
+        if visit.total < 6 or visit.elapsed > self.since + 2.0:
+            return Answer(body="x" * 1000)
+        self.since = min(self.since, visit.elapsed)
+        self.late_count += visit.elapsed > self.since + 0.1
+        return refusal(retry_after=2, **self.fields)
+
+
+BREAKS_OFF = b"HTTP/1.1 429 No\r\nRetry-After: 2\r\nContent-Length: 90\r\n\r\nno"
+
+
+@pytest.mark.parametrize(
+    ("spider", "fields"),
+    [(HeadsSpider, {}), (UrlsSpider, {"drop": True, "drop_after": BREAKS_OFF})],
+    ids=["stopped", "broken off"],
+)
+def test_a_refusal_whose_body_nobody_has_is_one(
+    spider: type[UrlsSpider],
+    fields: dict[str, Any],
+    origin: Callable[..., Origin],
+    crawl: Crawler,
+) -> None:
+    """Its body is not wanted, or breaks off: its status and its wait are known all the same."""
+    closing = Closing(**fields)
+    site = origin(closing)
+    settings = {**QUICK, "ADAPTIVE_START_DELAY": 0.05}
+    done = crawl(spider, settings, arguments={"urls": pages(site, 30)})
+    assert sorted(item["url"] for item in done.items if item.get("status") == 200) == sorted(
+        pages(site, 30)
+    )
+    assert closing.late_count == 0
+    assert done.stats["adaptive/refusals"] > 0
     assert_every_permit_ended(done)
 
 
