@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from scrapy_adaptive.core.permit import Permit
+    from scrapy_adaptive.core.slot import Slot
     from scrapy_adaptive.core.types import Blocked, Decision
 
     from .identities import Identify
@@ -203,13 +204,23 @@ class Traffic:
         return bool(self._standing) and self.governor.host_of(key) in self._standing
 
     def is_suspected(self, request: Request) -> bool:
+        """Whether the request's page was refused before, and the pace may not be to blame; while
+        one such page is to be asked for, whether it is that one."""
+        slot = self._suspecting(request)
+        return slot is not None and slot.is_suspected(self._page_of(request))
+
+    def was_refused(self, request: Request) -> bool:
         """Whether the request's page was refused before, and the pace may not be to blame."""
+        slot = self._suspecting(request)
+        return slot is not None and self._page_of(request) in slot.suspected
+
+    def _suspecting(self, request: Request) -> Slot | None:
+        """The request's slot, if it suspects any page."""
         key = self.names.of(request)
-        return (
-            key is not None
-            and key in self.governor
-            and self.governor.slot(key, self.clock()).is_suspected(self._page_of(request))
-        )
+        if key is None or key not in self.governor:
+            return None
+        slot = self.governor.slot(key, self.clock())
+        return slot if slot.suspected else None
 
     def is_scheduled(self, request: Request) -> bool:
         """Whether the scheduler gave this request out, as far as can be known before the gate."""

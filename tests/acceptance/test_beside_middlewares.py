@@ -36,7 +36,7 @@ from tests.acceptance.alongside import (
     seconds,
 )
 from tests.crawling import Crawler, Reactor
-from tests.servers.origin import Answer, Origin, Visit, redirect
+from tests.servers.origin import Answer, Origin, Visit, redirect, refusal
 from tests.spiders import UrlsSpider
 
 THIRD = "127.1.2.3"
@@ -110,6 +110,13 @@ class NamesSlots:
     def process_request(self, request: Request) -> None:
         if HEALTHY in request.url:
             request.meta["download_slot"] = SLOT
+
+
+class RetriesItself:
+    """What was refused is asked for by another request, as with another proxy."""
+
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        return request.replace(dont_filter=True) if response.status == 429 else response
 
 
 def with_extra(urls: list[str]) -> list[str]:
@@ -293,3 +300,16 @@ def test_a_slot_that_is_named_on_the_way_keeps_its_delay_and_holds_up_no_other_h
     both = quietest(crawl_them, MOST)
     assert both.ratio <= MOST
     assert_few_handed_back(both.beside, pages)
+
+
+def test_a_retry_of_somebody_elses_is_known_for_a_page_that_was_refused(
+    origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """Where each page's first visit is refused, test requests would all be first visits else."""
+    site = origin(lambda visit: refusal(retry_after=1) if visit.count == 1 else Answer())
+    settings = {"DOWNLOADER_MIDDLEWARES": {RetriesItself: 700}, "ADAPTIVE_START_DELAY": 0.05}
+    urls = [f"{site.url}/{n}" for n in range(7)]
+    done = crawl(UrlsSpider, settings, arguments={"urls": urls}, timeout=60)
+    assert sorted(done.urls) == urls
+    assert len(site.hits()) == 2 * len(urls)
+    assert "adaptive/requeued" not in done.stats

@@ -158,14 +158,16 @@ class HostQueue:
         return host in self._hosts
 
     def push(self, request: Request) -> None:
-        """A request; one that was refused goes behind its host's requests of equal priority.
+        """A request; one that was refused goes behind its host's requests of equal priority, and so
+        does another for its page, as a middleware of the user's own makes one.
 
         Raises:
             ValueError: it cannot be serialised.
         """
-        is_back = self._routing.saved_marks.restore(request) is not None
+        routing = self._routing
+        is_back = routing.saved_marks.restore(request) is not None or routing.was_refused(request)
         self._push(request, HostRequests.push_back if is_back else HostRequests.push)
-        self._routing.on_pushed()
+        routing.on_pushed()
 
     def pop(self) -> Request | None:
         """A request that may be sent, one place of its slot reserved; None when all sleep."""

@@ -92,6 +92,7 @@ class Routing:
     ) -> None:
         self.saved_marks = traffic.saved_marks
         self.is_suspected = traffic.is_suspected
+        self.was_refused = traffic.was_refused
         self.discount = discount
         self._traffic = traffic
         self._governor = traffic.governor
