@@ -17,12 +17,13 @@ from weakref import WeakSet
 
 from scrapy.exceptions import IgnoreRequest
 
+from .queues.saved_marks import mark
+
 if TYPE_CHECKING:
     from scrapy import Request
 
     from scrapy_adaptive.core.governor import Governor
 
-    from .queues.saved_marks import SavedMarks
     from .reporting import Reporting
 
 PATIENCE = 1.0
@@ -41,7 +42,6 @@ class Closing:
 
     Args:
         governor: knows the pauses.
-        saved_marks: marks what goes back to the scheduler.
         is_saved: whether what goes back there is saved with a job.
         is_interactive: a user waits for this one answer.
         clock: monotonic seconds.
@@ -50,7 +50,6 @@ class Closing:
     def __init__(
         self,
         governor: Governor,
-        saved_marks: SavedMarks,
         *,
         is_saved: bool,
         is_interactive: bool,
@@ -59,7 +58,6 @@ class Closing:
         self.has_begun = False
         """Whether the spider was asked to close."""
         self._governor = governor
-        self._saved_marks = saved_marks
         self._is_saved = is_saved
         self._clock = clock
         self._patience = PATIENCE_AT_PROMPT if is_interactive else math.inf
@@ -108,7 +106,7 @@ class Closing:
             raise GivenUpError(f"{key} is paused, and the spider is closing")
         if not is_kept:
             self._sent_back.add(request)
-        self._saved_marks.mark(request)
+        mark(request)
         return request
 
     def tell(self, reporting: Reporting) -> None:

@@ -27,6 +27,7 @@ from scrapy_adaptive.core.types import Outcome
 
 from .extension import JoinsExtension
 from .queues.routing import OPT_OUT_META_KEY
+from .queues.saved_marks import keep_out, let_in, restore
 from .refusal_rules import Verdict
 from .robots import is_robots_txt
 from .scrapy_internals import answer_in
@@ -57,7 +58,8 @@ class AdaptiveGate(JoinsExtension):
             IgnoreRequest: its slot is paused, and the spider is closing or a user waits.
         """
         traffic = self._traffic
-        traffic.saved_marks.restore(request)
+        restore(request)
+        let_in(request)
         traffic.in_flight.end(request)  # it was sent back before it had passed the other middleware
         key = traffic.names.at_gate(request)
         if key is None:
@@ -99,7 +101,7 @@ class AdaptiveGate(JoinsExtension):
         traffic = self._traffic
         flight = traffic.in_flight.get(request)
         if flight is None:  # it was answered on its way to the gate, or was not ours to pace
-            traffic.saved_marks.restore(request)
+            restore(request)
             traffic.on_left(request)
             return response
         is_redirect = 300 <= response.status < 400
@@ -109,9 +111,9 @@ class AdaptiveGate(JoinsExtension):
             traffic.in_flight.on_decoded(request, response)
         seen = flight.outcome or (flight.verdict and flight.verdict.outcome)
         if seen is not Outcome.REFUSED:
-            traffic.cache_marks.let_in(request)
+            let_in(request)
         elif response.status < 500 or "cached_response" not in request.meta:
-            traffic.cache_marks.keep_out(request)
+            keep_out(request)
         if is_redirect:
             return self._extension.requeue.on_way_back(request) or response
         return response

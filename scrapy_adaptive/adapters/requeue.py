@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 from scrapy_adaptive.core.types import Event, Outcome
 
+from .queues.saved_marks import keep_out, let_in, mark
 from .robots import is_robots_txt
 
 if TYPE_CHECKING:
@@ -87,11 +88,11 @@ class Requeue:
         again = None if is_answered else self._after(request, flight)
         if again is not None and self._traffic.refusal_rules.has_classifier:
             # The cache may hold what only the classifier knew to be a refusal.
-            self._traffic.cache_marks.keep_out(request)
+            keep_out(request)
         else:
-            self._traffic.cache_marks.let_in(request)
+            let_in(request)
         if again is not None and flight.scheduled:
-            self._traffic.saved_marks.mark(request)
+            mark(request)
         return again
 
     def _after(self, request: Request, flight: Flight) -> Request | None:

@@ -29,7 +29,7 @@ from .closing import PATIENCE, Closing
 from .gate_queue import GateQueue, Waiter
 from .in_flight import InFlight
 from .parking import Parking
-from .queues.saved_marks import CacheMarks, SavedMarks
+from .queues.saved_marks import mark
 from .queues.waiting_room import METER, NoRoom, WaitingRoom
 from .robots import is_robots_txt
 from .slot_names import SlotNames
@@ -105,8 +105,6 @@ class Traffic:
         self.governor = governor
         self.refusal_rules = refusal_rules
         self.clock = clock
-        self.cache_marks = CacheMarks()
-        self.saved_marks = SavedMarks(self.cache_marks)
         self.room: WaitingRoom = NoRoom()
         self.is_interactive = is_interactive
         self.on_paused: Callable[[Request, float], None] = _nobody_to_tell
@@ -114,7 +112,6 @@ class Traffic:
         seconds that are left."""
         self.closing = Closing(
             governor,
-            self.saved_marks,
             is_saved=may_end_parked,
             is_interactive=is_interactive,
             clock=clock,
@@ -444,7 +441,7 @@ class Traffic:
         `MOST_SEND_BACKS` times to the queue of the slot that it has."""
         self._send_backs[request] = self._send_backs.get(request, 0) + 1
         self._reporting.on_handed_back()
-        self.saved_marks.mark(request)
+        mark(request)
         return request
 
     def _turn_away(self, key: str) -> None:

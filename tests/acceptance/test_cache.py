@@ -11,6 +11,7 @@ import pytest
 from scrapy.http import Response
 
 from scrapy_adaptive import Outcome
+from tests.acceptance.test_beside_middlewares import RetriesItself
 from tests.crawling import Crawl, Crawler, Reactor
 from tests.servers.origin import Answer, Origin, Visit, gzipped
 from tests.spiders import UrlsSpider
@@ -126,6 +127,18 @@ def test_a_request_that_must_not_be_cached_still_is_not_after_a_refusal(
     for _ in range(2):
         assert crawl(UrlsSpider, settings, arguments={"urls": pages}).urls == [pages[0]["url"]]
     assert [hit.status for hit in site.hits()] == [429, 200, 200]
+
+
+def test_what_somebody_else_retries_is_cached(
+    visit_all: Callable[..., Crawl], origin: Callable[..., Origin]
+) -> None:
+    """A middleware that makes another request of a refused one copies our mark, which is ours
+    there too."""
+    site = origin(refuse_first, addresses=HOSTS)
+    retries = {"DOWNLOADER_MIDDLEWARES": {RetriesItself: 700}}
+    for _ in range(2):
+        assert_all_pages(visit_all(site, POLICIES[0], **retries), site)
+    assert len(site.hits()) == 24
 
 
 @pytest.mark.parametrize("classifier", [None, is_captcha], ids=["by status", "by classifier"])

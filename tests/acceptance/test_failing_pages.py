@@ -100,7 +100,7 @@ class HeadsSpider(StoppingSpider):
         raise StopDownload(fail=True)
 
     def lose(self, failure: Failure) -> Iterator[Any]:
-        response = failure.value.response  # type: ignore[attr-defined]
+        response = getattr(failure.value, "response")  # noqa: B009 - set by Scrapy
         yield {"url": response.url, "status": response.status}
 
 

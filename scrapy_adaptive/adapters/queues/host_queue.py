@@ -32,6 +32,7 @@ from scrapy_adaptive.core.types import Wanted
 from .host_requests import HostRequests
 from .open_files import OpenFiles
 from .routing import STALE
+from .saved_marks import restore
 from .waiting_room import routing_of
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class HostQueue:
         self._routing = routing
         self.is_stored = bool(path)
         """Whether its requests outlive the process."""
-        self._hosts = OpenFiles(open_queue, routing.saved_marks, path)
+        self._hosts = OpenFiles(open_queue, path)
         self._ready = Turns()
         self._asleep: dict[str, Iterable[str]] = {}
         """Hosts that may not send, and the slots for which each waits."""
@@ -165,7 +166,7 @@ class HostQueue:
             ValueError: it cannot be serialised.
         """
         routing = self._routing
-        is_back = routing.saved_marks.restore(request) is not None or routing.was_refused(request)
+        is_back = restore(request) is not None or routing.was_refused(request)
         self._push(request, HostRequests.push_back if is_back else HostRequests.push)
         routing.on_pushed()
 

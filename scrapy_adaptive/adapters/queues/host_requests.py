@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING
 from scrapy_adaptive.adapters.scrapy_internals import skip_damaged, topmost
 from scrapy_adaptive.core.types import Wanted
 
-from .saved_marks import REQUEUED_META_KEY
+from .saved_marks import REQUEUED_META_KEY, mark, restore
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.pqueues import ScrapyPriorityQueue
 
-    from .saved_marks import SavedMarks
 
 logger = logging.getLogger("scrapy_adaptive")
 
@@ -40,7 +39,6 @@ class HostRequests:
     Args:
         host: the key under which they are stored.
         make: opens Scrapy's own queue of a host, given the priorities it was left with.
-        saved_marks: marks what is saved.
         priorities: those the queue was left with, where it is stored already.
     """
 
@@ -51,7 +49,6 @@ class HostRequests:
         "_queue",
         "_queued",
         "_queued_top",
-        "_saved_marks",
         "host",
         "naming",
     )
@@ -60,14 +57,12 @@ class HostRequests:
         self,
         host: str,
         make: Callable[[str, Iterable[int]], ScrapyPriorityQueue],
-        saved_marks: SavedMarks,
         priorities: Iterable[int] = (),
     ) -> None:
         self.host = host
         self.naming = 0
         """The naming of the first that was queued in this crawl; 0 for some that are stored."""
         self._make = make
-        self._saved_marks = saved_marks
         self._priorities: Sequence[int] = ()
         self._back: list[tuple[int, int, int, Request]] = []
         """By negated priority, then by when they came back: wall clock, ns, to outlive a run."""
@@ -184,7 +179,7 @@ class HostRequests:
         self._queued = self._queued - 1 if request is not None else len(queue)
         self._queued_top = topmost(queue)
         if request is not None and REQUEUED_META_KEY in request.meta:
-            back_at = self._saved_marks.restore(request) or 0
+            back_at = restore(request) or 0
             heapq.heappush(self._back, (-request.priority, back_at, next(_ORDER), request))
             return None
         return request
@@ -199,7 +194,7 @@ class HostRequests:
         queue = self._opened()
         while self._back:
             _, back_at, _, request = heapq.heappop(self._back)
-            self._saved_marks.mark(request, back_at=back_at, past_filter=False)
+            mark(request, back_at=back_at, past_filter=False)
             try:
                 queue.push(request)
                 self._queued += 1

@@ -24,7 +24,6 @@ from .host_requests import HostRequests
 if TYPE_CHECKING:
     from scrapy.pqueues import ScrapyPriorityQueue
 
-    from .saved_marks import SavedMarks
 
 logger = logging.getLogger("scrapy_adaptive")
 
@@ -37,21 +36,18 @@ class OpenFiles:
 
     Args:
         open_queue: opens Scrapy's own queue of one host, given its key and priorities.
-        saved_marks: marks what is saved.
         path: folder in which requests are stored; empty for requests in memory.
     """
 
-    __slots__ = ("_hosts", "_open", "_open_queue", "_saved_marks", "path")
+    __slots__ = ("_hosts", "_open", "_open_queue", "path")
 
     def __init__(
         self,
         open_queue: Callable[[str, Iterable[int]], ScrapyPriorityQueue],
-        saved_marks: SavedMarks,
         path: str,
     ) -> None:
         self.path = path
         self._open_queue = open_queue
-        self._saved_marks = saved_marks
         self._hosts: dict[str, HostRequests] = {}
         self._open: OrderedDict[str, HostRequests] = OrderedDict()
 
@@ -73,9 +69,7 @@ class OpenFiles:
 
     def add(self, host: str, priorities: Iterable[int] = ()) -> HostRequests:
         """Room for this host, with what is stored of these priorities."""
-        requests = self._hosts[host] = HostRequests(
-            host, self._open_sound, self._saved_marks, priorities
-        )
+        requests = self._hosts[host] = HostRequests(host, self._open_sound, priorities)
         self.keep_open(requests)
         return requests
 

@@ -90,7 +90,6 @@ class Routing:
         most: int,
         places: int,
     ) -> None:
-        self.saved_marks = traffic.saved_marks
         self.is_suspected = traffic.is_suspected
         self.was_refused = traffic.was_refused
         self.discount = discount

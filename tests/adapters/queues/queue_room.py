@@ -30,6 +30,7 @@ from twisted.python.failure import Failure
 from scrapy_adaptive import AdaptiveThrottle, HostQueue
 from scrapy_adaptive.adapters import timers
 from scrapy_adaptive.adapters.middlewares import AdaptiveGate, AdaptiveRefusals
+from scrapy_adaptive.adapters.queues.saved_marks import mark
 from scrapy_adaptive.adapters.traffic import Traffic
 from tests.adapters.stand_ins import Asking
 
@@ -184,7 +185,7 @@ class Room:
 
     def push_back(self, queue: HostQueue, request: Request) -> None:
         """The request was refused, and goes back to this queue."""
-        self.traffic.saved_marks.mark(request)
+        mark(request)
         queue.push(request)
 
     def take(self) -> Request | None:
