@@ -40,6 +40,7 @@ from .set_up import (
     check_switched_off,
     refuse_half_a_set_up,
     take_over_autothrottle,
+    tell_of_later_middlewares,
     tell_of_shared_queues,
 )
 from .settings import AdaptiveSettings, is_enabled, read_settings, unknown_names
@@ -223,6 +224,7 @@ class AdaptiveThrottle:
             stop_autothrottle(self._crawler)
         self._reporting.log_start(self._settings, unknown_names(self._crawler.settings))
         tell_of_shared_queues(self._crawler.settings)
+        tell_of_later_middlewares(self._crawler.settings)
         self.rules.log_start()
         self.rules.begin(self.traffic)
         if self.recorder is not None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import ParseResult, urlparse
 
 from protego import Protego
+from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_adaptive.report import units
@@ -38,7 +39,11 @@ MOST_TOLD = 10
 
 def is_robots_txt(request: Request) -> bool:
     """Whether this is RobotsTxtMiddleware's own request."""
-    return "dont_obey_robotstxt" in request.meta and _asked_for(request).path == "/robots.txt"
+    return (
+        request.callback is NO_CALLBACK
+        and "dont_obey_robotstxt" in request.meta
+        and _asked_for(request).path == "/robots.txt"
+    )
 
 
 def _asked_for(request: Request) -> ParseResult:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.settings import default_settings
 from scrapy.utils.misc import load_object
+from scrapy.utils.python import global_object_name
 
 from .errors import SettingsError
 from .scrapy_limits import is_set
@@ -134,6 +135,23 @@ def check_middlewares(settings: BaseSettings) -> None:
                 name,
                 given,
                 f"{middleware!r}: {place} must be in it, as {EXTENSION} is in EXTENSIONS",
+            )
+
+
+def tell_of_later_middlewares(settings: BaseSettings) -> None:
+    """What waits between the gate and the downloader is not held by a refusal that comes then."""
+    given = settings.getwithbase("DOWNLOADER_MIDDLEWARES")
+    places = {load_object(key): place for key, place in given.items() if place is not None}
+    gate = load_object(next(iter(MIDDLEWARES)))
+    own = next(place for each, place in places.items() if _is_made_from(each, gate))
+    for each, place in places.items():
+        if place > own and hasattr(each, "process_request"):
+            logger.warning(
+                "%s stands at %s in DOWNLOADER_MIDDLEWARES, behind AdaptiveGate at %s: what waits "
+                "there leaves after a refusal; before the gate it would not",
+                global_object_name(each),
+                place,
+                own,
             )
 
 

@@ -63,6 +63,9 @@ STALE_META_KEY = "cached_response"
 WHOLE_CRAWL = "\0"
 """The timers' key for what holds every slot at once; no slot has such a name."""
 
+ARRIVALS = "\0arrivals"
+"""The same for what is on its way to the gate."""
+
 
 def _nobody_to_tell(request: Request, seconds: float) -> None:
     """Nobody but this process has to know."""
@@ -140,6 +143,7 @@ class Traffic:
         self._send_backs: WeakKeyDictionary[Request, int] = WeakKeyDictionary()
         """Requests whose slot, chosen since they were queued, was paused; and how often."""
         self._timers = Timers(self._on_due, clock)
+        self._awaits_arrivals = False
         self.in_flight = InFlight(
             governor,
             refusal_rules,
@@ -192,13 +196,21 @@ class Traffic:
 
     def waiting(self, key: str) -> int:
         """Requests that wait for this slot, at the gate or in its queue."""
-        at_gate = sum(map(self._gate_queue.count, self._leaves_at_gate(key)))
-        return at_gate + self.room.waiting(key)
+        return self.count_at_gate(key) + self.room.waiting(key)
+
+    def count_at_gate(self, key: str) -> int:
+        """Requests that wait at the gate for this slot."""
+        return sum(map(self._gate_queue.count, self._leaves_at_gate(key)))
 
     def has_standing(self, key: str) -> bool:
         """Whether requests of this slot's host have reached the gate, and wait there for something
-        else than the slot."""
-        return bool(self._standing) and self.governor.host_of(key) in self._standing
+        else than the slot; or wait for its robots.txt."""
+        if not (self._standing or self._robots):
+            return False
+        host = self.governor.host_of(key)
+        return host in self._standing or any(
+            self.governor.host_of(each) == host for each, _ in self._robots.values()
+        )
 
     def is_suspected(self, request: Request) -> bool:
         """Whether the request's page was refused before, and the pace may not be to blame; while
@@ -506,6 +518,12 @@ class Traffic:
             for leaf in self._leaves_at_gate(each):
                 self.rearm(leaf)
 
+    def await_arrivals(self, seconds: float) -> None:
+        """Requests are on their way to the gate: look so much later whether they have arrived."""
+        if not self._awaits_arrivals:
+            self._awaits_arrivals = True
+            self._timers.arm(ARRIVALS, self.clock() + seconds)
+
     def await_crawl(self, blocked: Blocked) -> None:
         """Requests are ready, but the whole crawl is held: have the engine ask again."""
         self._timers.arm(WHOLE_CRAWL, blocked.until)
@@ -622,6 +640,11 @@ class Traffic:
 
     def _on_due(self, keys: list[str]) -> None:
         self._look_at_global()
+        if ARRIVALS in keys:
+            keys.remove(ARRIVALS)
+            self._awaits_arrivals = False
+            for key in self.room.look_for_late():
+                self.on_freed(key)
         asks = WHOLE_CRAWL in keys and self.room.is_ripe
         if self.governor.kinds:  # a class is held by its own pace too: it goes first when it may
             keys.sort(key=lambda key: self.governor.host_of(key) == key)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scrapy import Request
 from scrapy.crawler import Crawler as ScrapysCrawler
-from scrapy.http import Response
+from scrapy.http import HtmlResponse, Response
 
 from tests.acceptance.beside import Arm, beside_stock, numbered
 from tests.crawling import Crawler, Reactor
@@ -56,6 +56,43 @@ def test_a_slow_middleware_before_the_gate_does_not_slow_the_pace(
     assert 0.98 * DELAY <= gap(ours) <= 1.5 * gap(stock)
 
 
+class AnswersItself:
+    """Pages of odd numbers are rendered elsewhere, as by a browser."""
+
+    every = 2
+
+    async def process_request(self, request: Request) -> Response | None:
+        if int(request.url.rpartition("/")[2]) % self.every == 0:
+            return None
+        await asyncio.sleep(0.4)
+        return HtmlResponse(request.url, body=b"<title>rendered</title>")
+
+
+class AnswersAll(AnswersItself):
+    """All pages are, but the first."""
+
+    every = 1000
+
+
+@pytest.mark.parametrize("middleware", [AnswersItself, AnswersAll])
+def test_a_middleware_that_takes_its_time_to_answer_is_not_asked_for_one_page_after_the_other(
+    middleware: type, origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """Its pages never come to the gate: those of their site are not for the pace to hold."""
+    pages = 61
+    ours, stock = beside_stock(
+        origin,
+        crawl,
+        answers({}),
+        settings=lambda site: {"DOWNLOADER_MIDDLEWARES": {middleware: 400}},
+        arguments=lambda site: {"urls": [f"{site.url}/{n}" for n in range(pages)]},
+    )
+    assert len(ours.done.urls) == len(stock.done.urls) == pages
+    ours_took, stock_took = (each.done.ended_at - each.done.started_at for each in (ours, stock))
+    print(f"{ours_took:.1f} s, stock {stock_took:.1f} s")
+    assert ours_took <= 1.5 * stock_took + 5.0
+
+
 class WaitsForALogin:
     """Keeps each page but the first until a login is done that the engine schedules."""
 
@@ -95,7 +132,7 @@ class WaitsForALogin:
 def test_a_middleware_may_wait_for_a_request_that_is_queued(
     paths: list[str], own: dict[str, Any], origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
-    """Those that it keeps hold the site's places for ten seconds, as if about to be sent."""
+    """Those that it keeps hold the site's places for a tenth of a second, as if about to be sent."""
 
     def answer(visit: Visit) -> Answer:
         is_refused = visit.path == "/login" and visit.count == 1 and "first" in paths
@@ -106,3 +143,12 @@ def test_a_middleware_may_wait_for_a_request_that_is_queued(
     arguments = {"urls": [f"{site.url}/{path}" for path in paths]}
     done = crawl(UrlsSpider, settings | own, arguments=arguments, timeout=60)
     assert sorted(done.urls) == sorted(arguments["urls"])
+
+
+def test_a_middleware_behind_the_gate_is_warned_of(crawl: Crawler) -> None:
+    """What waits there has its permit already."""
+    settings = {"DOWNLOADER_MIDDLEWARES": {SlowMiddleware: 980}}
+    done = crawl(UrlsSpider, settings, arguments={"urls": ["data:,"]})
+    assert (
+        done.log.count("SlowMiddleware stands at 980 in DOWNLOADER_MIDDLEWARES, behind Adap") == 1
+    )

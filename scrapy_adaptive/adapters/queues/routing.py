@@ -5,7 +5,8 @@ Laws
 * A request's queue is known when it is queued: that of its slot, as Scrapy, its meta or
   ADAPTIVE_SLOT names it. A slot that a middleware chooses later is learned at the gate.
 * A host whose requests go to several slots has a place in each; none moves the others.
-* A request has one reservation from the pop until it is at the gate or has gone another way.
+* A request has one reservation from the pop until it is at the gate or has gone another way; where
+  it takes long, others do not wait for it, but as many wait at the gate as may be in flight.
 * Scrapy opens two queues, in memory and on disk: what is known of a host is known once.
 * Requests that known limits count apart wait apart, by their leaf: a spent one holds up no other.
 """
@@ -57,9 +58,10 @@ MISSES = 8
 """Times the number of routes: requests in a row that were to go to a slot and went to another,
 after which it is no route any more. Chance passes over one of n so often in 1 of 3,000 cases."""
 
-OVERDUE = 10.0
-"""Seconds after which a request that has not come to the gate holds nobody back: the middleware
-that keeps it may wait for one that is still queued, as for a login."""
+LATE = 0.1
+"""Seconds, or twice what others take, after which a request that has not come to the gate is late:
+the middleware that keeps it may answer it itself, or wait for one that is still queued, as for a
+login. It holds nobody back, nor do those that follow it while it is on its way."""
 
 LEADS = 8
 """Latest requests of which the quickest tells how long the way from the queue to the gate is: slow
@@ -119,6 +121,8 @@ class Routing:
         self.lead = 0.0
         """Seconds that requests take from their queue to the gate, but for a busy processor."""
         self._leads: deque[float] = deque([0.0], maxlen=LEADS)
+        self._late: Counter[str] = Counter()
+        """Requests on their way that hold nobody back, by slot."""
 
     # What a queue asks
 
@@ -203,11 +207,21 @@ class Routing:
         if slot.startswith(METER):
             return self._blocked_by_meter(slot)
         if slot not in self.unpaced:
-            return self._governor.blocked_in_queue(slot, self._clock(), self.lead)
+            blocked = self._governor.blocked_in_queue(slot, self._clock(), self.lead)
+            return blocked or self._crowded(slot)
         if not slot.endswith(OPTED_OUT):
             return None
         most = self._governor.limits_of(slot.removesuffix(OPTED_OUT)).concurrency
         return Blocked(math.inf, Reason.CONCURRENCY) if self._opted_out[slot] >= most else None
+
+    def _crowded(self, slot: str) -> Blocked | None:
+        """While those on their way hold nobody back, as many wait at the gate as may be in flight,
+        and no more."""
+        if slot not in self._late:
+            return None
+        most = self._governor.limits_of(slot).concurrency
+        is_crowded = self._traffic.count_at_gate(slot) >= most
+        return Blocked(math.inf, Reason.CONCURRENCY) if is_crowded else None
 
     def _blocked_by_meter(self, key: str) -> Blocked | None:
         known, now = self._governor.known, self._clock()
@@ -225,7 +239,8 @@ class Routing:
         found: tuple[str, Blocked | None] | None = None
         for slot in self.slots_of(queue_key):
             leaf = self._leaf_of(queue_key, slot)
-            blocked = self._governor.reserve(leaf, self._clock(), self.lead)
+            blocked = self._crowded(slot)
+            blocked = blocked or self._governor.reserve(leaf, self._clock(), self.lead)
             if blocked is None:
                 if queue_key in self._routes:
                     self._routes[queue_key].move_to_end(slot)
@@ -281,7 +296,12 @@ class Routing:
         former = self._reserved.pop(request, None)
         if former is not None:  # the same object was queued twice: one of it has a place
             self._end(former)
-        self._reserved[request] = Reservation(queue_key, slot, self._clock(), leaf, meters)
+        reservation = Reservation(queue_key, slot, self._clock(), leaf, meters)
+        self._reserved[request] = reservation
+        if slot in self._late:
+            self._let_others(request, reservation)
+        elif is_counted:
+            self._traffic.await_arrivals(LATE)
         if self.discount:
             self._taken[queue_key] += 1
 
@@ -371,14 +391,32 @@ class Routing:
     def sweep(self) -> list[str]:
         """End the reservations of requests that a middleware replaced, or keeps."""
         gone = [request for request in self._reserved if not self._engine.is_active(request)]
-        freed = [slot for request in gone if (slot := self.on_left(request)) is not None]
-        since = self._clock() - OVERDUE
-        for request, each in self._reserved.items():
-            is_kept = not (each.has_arrived or self._traffic.has_standing(each.slot))
-            if each.holds and is_kept and each.at < since:
-                freed.append(self._vacate(each))
-                self._reserved[request] = each._replace(holds=False)
-        return freed
+        return [slot for request in gone if (slot := self.on_left(request)) is not None]
+
+    def look_for_late(self) -> list[str]:
+        """Requests that are late hold nobody back any more; returns their slots."""
+        paced = {
+            request: each
+            for request, each in self._reserved.items()
+            if each.holds and not each.has_arrived and each.leaf not in self._opted_out
+        }
+        since = self._clock() - max(LATE, 2.0 * self.lead)
+        late = {
+            request: each
+            for request, each in paced.items()
+            if each.at < since and not self._traffic.has_standing(each.slot)
+        }
+        for request, each in late.items():
+            self._let_others(request, each)
+        if len(paced) > len(late):
+            self._traffic.await_arrivals(LATE)
+        return [each.slot for each in late.values()]
+
+    def _let_others(self, request: Request, reservation: Reservation) -> None:
+        """It is on its way, and holds nobody back."""
+        self._vacate(reservation)
+        self._reserved[request] = reservation._replace(holds=False)
+        self._late[reservation.slot] += 1
 
     def withdraw(self, is_meant: Callable[[Request], bool]) -> None:
         """Requests that wait and are meant are dropped."""
@@ -495,8 +533,13 @@ class Routing:
 
     def _end(self, reservation: Reservation) -> None:
         """The place is promised to nobody any more."""
+        slot = reservation.slot
         if reservation.holds:
             self._free(reservation.leaf)
+            return
+        self._late[slot] -= 1
+        if not self._late[slot]:
+            del self._late[slot]
 
     def _free(self, slot: str) -> None:
         """A place of this slot, and of its meters if it is a leaf, is promised to nobody."""

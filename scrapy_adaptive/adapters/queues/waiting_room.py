@@ -109,6 +109,9 @@ class WaitingRoom(Protocol):
     def sweep(self) -> list[str]:
         """End the reservations of requests that went another way; returns their slots."""
 
+    def look_for_late(self) -> list[str]:
+        """Requests that are late at the gate hold nobody back any more; returns their slots."""
+
     def look_at_start(self) -> None:
         """Requests may leave that might not before: an engine that was held back may ask."""
 
@@ -169,6 +172,10 @@ class NoRoom:
 
     def sweep(self) -> list[str]:
         """There is nothing to end."""
+        return []
+
+    def look_for_late(self) -> list[str]:
+        """None is expected."""
         return []
 
     def look_at_start(self) -> None:

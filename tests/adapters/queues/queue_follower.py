@@ -98,8 +98,7 @@ class Follower(RuleBasedStateMachine):
     def may_send(self, host: str) -> bool:
         now, governor = self.room.clock.seconds(), self.room.governor
         if is_paced(host):
-            lead = self.room.routing.lead
-            holds = [governor.blocked_in_queue(slot, now, lead) for slot in self.slots_of(host)]
+            holds = [self.room.routing.blocked(slot) for slot in self.slots_of(host)]
             return None in holds and governor.blocked_by_crawl(now) is None
         return host == NOBODY or sum(each.host == host for each in self.past.values()) < MOST
 

@@ -73,7 +73,7 @@ def test_a_request_that_goes_another_way_frees_its_host_at_once(rooms: Rooms, en
     first = room.take()
     assert first is not None
     assert room.take_all() == []
-    room.run(0.5)
+    room.run(0.05)
     nudged = [room.engine.is_nudged]
     room.leave(first, results[end])
     room.run()
