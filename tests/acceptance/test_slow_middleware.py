@@ -132,7 +132,7 @@ class WaitsForALogin:
 def test_a_middleware_may_wait_for_a_request_that_is_queued(
     paths: list[str], own: dict[str, Any], origin: Callable[..., Origin], crawl: Crawler
 ) -> None:
-    """Those that it keeps hold the site's places for a tenth of a second, as if about to be sent."""
+    """Those that it keeps hold the site's places for a moment, as if about to be sent."""
 
     def answer(visit: Visit) -> Answer:
         is_refused = visit.path == "/login" and visit.count == 1 and "first" in paths
