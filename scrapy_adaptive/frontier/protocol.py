@@ -6,6 +6,9 @@ Laws
 * A visit is done together with what it found, or not at all.
 * A host is leased to one session of an egress at a time; the generation of a lease never returns.
   What a stale generation says of a visit is ignored, what it found is accepted.
+* A session lives until it is ended, however late it says that it lives. Another ends it that has
+  not heard of it for a `ttl`, and has itself heard the backend for as long, without a gap: who was
+  cut off, or sees the backend's clock set, knows nothing of others.
 * Of a host's visits the highest priority comes first, then the one that came first.
 * Instants that workers share are the backend's own: what goes in and out are seconds from now.
 * A call that failed may have happened. To repeat it is harmless, but for links that no
@@ -30,7 +33,7 @@ class UnavailableError(Exception):
 
 
 class SessionLostError(Exception):
-    """The session has run out: its hosts may be another's by now."""
+    """Another has ended the session: its hosts may be another's by now."""
 
 
 class FrontierError(ValueError):

@@ -37,6 +37,13 @@ def urls(leased: Leased) -> list[str]:
     return [visit.url for held in leased.held for visit in held.visits]
 
 
+def listen(frontier: Frontier, clock: Clock, seconds: float) -> None:
+    """It says all the time that it lives, and hears who does not."""
+    for _ in range(4):
+        clock.now += seconds / 4
+        frontier.beat({})
+
+
 def all_done(leased: Leased) -> list[Done]:
     return [Done(held.lease, visit.id) for held in leased.held for visit in held.visits]
 
@@ -192,15 +199,13 @@ def test_the_hosts_of_the_dead_move_when_their_session_has_run_out(
     opened: Opened, clock: Clock
 ) -> None:
     """With the state that the last heartbeat saved."""
-    one, two = opened("one", ttl=10), opened("two", ttl=100)
+    one, two = opened("one"), opened("two")
     one.turn([], [page("a", n) for n in range(3)], {})
     (held,) = one.lease(1, 2).held
     one.beat({held.lease: {"rate": 3}})
-    clock.now += 9.9
-    two.beat({})
-    assert [visit.url for each in two.lease(5, 10).held for visit in each.visits] == []
-    clock.now += 0.2
-    two.beat({})
+    listen(two, clock, 9.9)
+    assert urls(two.lease(5, 10)) == []
+    listen(two, clock, 0.2)
     (other,) = two.lease(5, 10).held
     assert (len(other.visits), other.state) == (3, {"rate": 3})
     assert other.age == pytest.approx(10.1)
@@ -208,11 +213,10 @@ def test_the_hosts_of_the_dead_move_when_their_session_has_run_out(
 
 def test_who_was_replaced_is_told_and_changes_nothing(opened: Opened, clock: Clock) -> None:
     """What it found is accepted all the same."""
-    one, two = opened("one", ttl=10), opened("two", ttl=100)
+    one, two = opened("one"), opened("two")
     one.turn([], [page("a", n) for n in range(3)], {})
     (held,) = one.lease(1, 2).held
-    clock.now += 11
-    two.beat({})
+    listen(two, clock, 11.0)
     (other,) = two.lease(5, 10).held
     turn = one.turn([Done(held.lease, held.visits[0].id)], [page("b", 1)], {held.lease: 5})
     assert turn.refills == {held.lease: None}
@@ -225,6 +229,84 @@ def test_who_was_replaced_is_told_and_changes_nothing(opened: Opened, clock: Clo
     assert two.counts().leased == 3
     two.release(other.lease, None)
     assert two.lease(1, 1).held[0].state is None
+
+
+def test_who_is_late_lives_on_where_nobody_has_ended_it(opened: Opened, clock: Clock) -> None:
+    """What a site told it meanwhile goes with its first word, and to whoever takes the host."""
+    one, two = opened("one"), opened("two")
+    one.turn([], [page("a", n) for n in range(3)], {})
+    (held,) = one.lease(1, 2).held
+    clock.now += 30.0
+    assert one.beat({held.lease: {"pause": 60}}).held == 1
+    assert two.lease(1, 1).held == []
+    one.release(held.lease, None)
+    (other,) = two.lease(1, 1).held
+    assert (other.state, other.age) == ({"pause": 60}, 0.0)
+
+
+def test_after_an_outage_nobody_is_ended_for_one_lease(opened: Opened, clock: Clock) -> None:
+    """Whoever comes first, a worker that begins only now among them."""
+    one, two = opened("one"), opened("two")
+    one.turn([], [page("a", 1)], {})
+    one.lease(1, 1)
+    listen(two, clock, 9.0)
+    clock.now += 30.0
+    for first in (two, opened("three")):
+        for _ in range(2):
+            first.beat({})
+            assert first.lease(1, 1).held == []
+    listen(two, clock, 9.9)
+    assert one.beat({}).held == 1
+    listen(two, clock, 9.9)
+    assert two.lease(1, 1).held == []
+    listen(two, clock, 0.2)
+    assert urls(two.lease(1, 1)) == ["http://a/1"]
+
+
+def test_who_ends_its_own_session_late_ends_nobody_elses(opened: Opened, clock: Clock) -> None:
+    """It closes, or begins anew, after an outage that others did not see the end of yet."""
+    one, two, three = opened("one"), opened("two"), opened("three")
+    one.turn([], [page("a", 1)], {})
+    one.lease(1, 1)
+    for each in (two, three):
+        listen(each, clock, 4.0)
+    clock.now += 30.0
+    two.close()
+    three.open("three", "shared", 10.0)
+    assert three.lease(1, 1).held == []
+    assert one.beat({}).held == 1
+
+
+@pytest.mark.parametrize("seconds", [11.0, 3600.0])
+def test_a_clock_that_is_set_forward_gives_nobodys_host_away(
+    opened: Opened, clock: Clock, seconds: float
+) -> None:
+    """The holder's own goes on as before: until its next heartbeat it knows of nothing."""
+    one, two = opened("one"), opened("two")
+    one.turn([], [page("a", 1)], {})
+    one.lease(1, 1)
+    for _ in range(4):
+        for each in (one, two):
+            clock.now += 3.0
+            each.beat({})
+    clock.now += seconds
+    for _ in range(4):
+        clock.now += 1.0
+        two.beat({})
+        assert two.lease(1, 1).held == []
+    assert one.lease(1, 1).busy == 1
+    assert one.beat({}).held == 1
+
+
+def test_a_clock_that_is_set_back_keeps_no_host_for_ever(opened: Opened, clock: Clock) -> None:
+    one, two = opened("one"), opened("two")
+    one.turn([], [page("a", 1)], {})
+    one.lease(1, 1)
+    clock.now -= 3600.0
+    for each in (one, two):
+        each.beat({})
+    listen(two, clock, 10.1)
+    assert urls(two.lease(1, 1)) == ["http://a/1"]
 
 
 def test_generations_never_come_again(opened: Opened) -> None:
@@ -394,12 +476,11 @@ def test_who_stops_within_a_call_holds_nothing_for_ever(
         pytest.skip("there nobody else says anything within a call")
     one.turn([], [page("a", n) for n in range(6)], {})
     (held,) = one.lease(1, 1).held
-    two, is_alive = opened("two", ttl=1000.0), one._is_alive
+    two, is_alive = opened("two"), one._is_alive
 
     def slow(*args: Any) -> bool:
         lives = is_alive(*args)
-        clock.now += 11.0
-        two.beat({})
+        listen(two, clock, 11.0)
         return lives
 
     monkeypatch.setattr(one, "_is_alive", slow)

@@ -1,7 +1,7 @@
 """Whatever two workers do, in whatever order: nothing is lost, and no host is in two hands.
 
 The model: which visits there are, which were done, and who holds what. Calls fail after they have
-happened, clocks go on past leases, workers die.
+happened, clocks go on past leases or are set forward, workers die.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class FrontierMachine(RuleBasedStateMachine):
         super().__init__()
         self.stack = ExitStack()
         self.clock = Clock()
+        self.own = Clock()  # of the workers: nobody sets it
         self.found: set[str] = set()
         self.done: set[str] = set()
         self.workers: list[Worker] = []
@@ -94,7 +95,7 @@ class FrontierMachine(RuleBasedStateMachine):
         worker = self.workers[number]
         worker.give_up()
         worker.frontier.open(f"w{number}", "shared", TTL)
-        worker.deadline = self.clock.now + TTL
+        worker.deadline = self.own.now + TTL
 
     who = st.integers(0, WORKERS - 1)
 
@@ -148,7 +149,7 @@ class FrontierMachine(RuleBasedStateMachine):
                     worker.visits.pop(held, None)
                 else:
                     worker.visits[held].update({visit.id: visit for visit in more})
-        is_alive = self.clock.now < worker.deadline
+        is_alive = self.own.now < worker.deadline
         for each, given in chosen[:count]:
             worker.visits.get(each, {}).pop(given.id, None)
             if is_alive:
@@ -174,7 +175,7 @@ class FrontierMachine(RuleBasedStateMachine):
         except SessionLostError:
             self.open(who)
         else:
-            worker.deadline = self.clock.now + TTL
+            worker.deadline = self.own.now + TTL
 
     @rule(who=who)
     def swap(self, who: int) -> None:
@@ -191,6 +192,12 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(seconds=st.floats(0.5, 6.0))
     def wait(self, seconds: float) -> None:
         self.clock.now += seconds
+        self.own.now += seconds
+
+    @rule(seconds=st.floats(TTL / 2 + 0.01, 100.0))
+    def set_forward(self, seconds: float) -> None:
+        """By less who says in time that it lives is not ended either."""
+        self.clock.now += seconds
 
     @rule(who=who)
     def die(self, who: int) -> None:
@@ -200,7 +207,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_host_is_in_two_hands(self) -> None:
-        alive = [w for w in self.workers if self.clock.now < w.deadline]
+        alive = [w for w in self.workers if self.own.now < w.deadline]
         hosts = [lease.host for worker in alive for lease in worker.visits]
         assert len(hosts) == len(set(hosts))
 
@@ -212,7 +219,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert counts.ready + counts.leased == len(self.found) - len(self.done)
         assert counts.finished == len(self.done)
         for worker in self.workers:
-            if self.clock.now < worker.deadline:
+            if self.own.now < worker.deadline:
                 held = {each.url for given in worker.visits.values() for each in given.values()}
                 assert not held & self.done
 

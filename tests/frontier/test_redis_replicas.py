@@ -22,7 +22,7 @@ from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.frontier.protocol import Done, FrontierError, UnavailableError
 from tests.frontier.conftest import Clock
 from tests.frontier.engines import open_engine
-from tests.frontier.test_conformance import page
+from tests.frontier.test_conformance import listen, page
 from tests.servers.forwarding import Forwarding
 from tests.servers.valkey import MISSING, STARTS, Valkey, node, program
 
@@ -133,9 +133,7 @@ def test_what_had_not_reached_the_replica_is_given_again_under_later_numbers(pai
         assert one.settle({a.lease: [a.visits[1].id], b.lease: [b.visits[0].id]}) == [b.lease]
         assert not one.beat({}).is_unsure
         assert again(lambda: two.lease(5, 5)).held == []  # old holders have one lease
-        clock.now += 9.1
-        two.open("two", "shared", 9.0)
-        two.beat({})
+        listen(two, clock, 9.1)
         again_held = two.lease(5, 9).held
         given = {visit.url for held in again_held for visit in held.visits}
         assert given == {page(host, n).url for host in "ab" for n in range(3)}

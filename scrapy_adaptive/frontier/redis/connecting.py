@@ -175,7 +175,7 @@ class Server:
             key: another key than the frontier's own.
 
         Raises:
-            SessionLostError: the session has run out.
+            SessionLostError: another has ended the session.
             UnavailableError: nothing happened, or nobody knows.
         """
         with self.errors():

@@ -55,8 +55,8 @@ MOST_REAPED = 500
 LEASES = 1 << 32
 """More than one session takes; their generations are those of no other session."""
 
-SPARED = 60.0
-"""Seconds for which a session whose worker has died is remembered."""
+OVER = 0
+"""Deadline of a session that was ended."""
 
 
 class SqlFrontier:
@@ -92,6 +92,9 @@ class SqlFrontier:
         self._egress = ""
         self._session = 0
         self._ttl = 0
+        self._heard_at = -math.inf
+        """When this session has heard the database last, in ms by its clock."""
+        self._ends_others_at = math.inf
         self._run = 0
         self._leases: dict[int, Lease] = {}
         """What this session holds, by the host's number."""
@@ -221,7 +224,7 @@ class SqlFrontier:
             touched.update(hosts)
             if touched:
                 self.touch(connection, touched)
-            refills = self._refill(connection, refill, mine, now)
+            refills = self._refill(connection, refill, mine)
         return Turn(refills, added, len(new) - added)
 
     def settle(self, held: Mapping[Lease, Collection[int]]) -> list[Lease]:
@@ -282,11 +285,11 @@ class SqlFrontier:
     # Inside: sessions and leases
 
     def _live(self, connection: Connection, *, hungry: bool | None = None) -> int:
-        """This session lives on, or is lost; returns the instant."""
+        """This session lives on, or was ended; returns the instant."""
         now = self.database.now(connection)
         values = {"deadline": now + self._ttl} if hungry is not None else {}
         mine = SESSION.c.id == self._session
-        lives = SESSION.update().where(mine, SESSION.c.deadline >= now)
+        lives = SESSION.update().where(mine, SESSION.c.deadline > OVER)
         lives = lives.values(hungry=int(bool(hungry)) if hungry is not None else SESSION.c.hungry)
         if not connection.execute(lives.values(**values) if values else lives).rowcount:
             raise SessionLostError
@@ -295,7 +298,7 @@ class SqlFrontier:
     def _end_session(self, connection: Connection, now: int) -> None:
         """What this session held is free, and what the dead held."""
         mine = SESSION.c.id == self._session
-        connection.execute(SESSION.update().where(mine).values(deadline=now - 1))
+        connection.execute(SESSION.update().where(mine).values(deadline=OVER))
         while self._reap(connection, now):
             pass
 
@@ -310,14 +313,9 @@ class SqlFrontier:
 
     def _reap(self, connection: Connection, now: int) -> int:
         """Free the hosts of who has died; returns how many there were."""
-        if self._liveness is not None:
-            live = SESSION.select().where(SESSION.c.deadline >= now)
-            for session in connection.execute(live).all():
-                if self._liveness.is_dead(session.id):
-                    of_dead = SESSION.c.id == session.id
-                    connection.execute(SESSION.update().where(of_dead).values(deadline=now - 1))
+        self._end_dead(connection, now)
         dead = sql.DEAD if self.database.is_sqlite else sql.DEAD_POSTGRESQL
-        rows = connection.execute(dead, {"now": now, "most": MOST_REAPED}).all()
+        rows = connection.execute(dead, {"over": OVER, "most": MOST_REAPED}).all()
         for row in rows:
             taken = {"host": row.host_id, "generation": row.generation}
             if row.spider_id is not None:
@@ -332,9 +330,30 @@ class SqlFrontier:
                 .values(session_id=None, wanted_at=0)
             )
         if len(rows) < MOST_REAPED:
-            long_ago = SESSION.c.deadline < now - round(SPARED * 1000)
-            connection.execute(SESSION.delete().where(long_ago))
+            holds = LEASE.select().where(LEASE.c.session_id == SESSION.c.id).exists()
+            connection.execute(SESSION.delete().where(SESSION.c.deadline == OVER, ~holds))
         return len(rows)
+
+    def _end_dead(self, connection: Connection, now: int) -> None:
+        """End the sessions of who has died.
+
+        Who was cut off for a while knows nothing of others, which may have been so as well, and may
+        not have said yet that a site refuses them; it waits for as long as a session lasts. To it a
+        clock that was set is the same.
+        """
+        live = SESSION.c.deadline > OVER
+        dead: list[int] = []
+        if self._liveness is not None:
+            ids = connection.execute(SESSION.select().where(live)).scalars()
+            dead = [each for each in ids if self._liveness.is_dead(each)]
+        if not 0 <= now - self._heard_at <= self._ttl / 2:
+            self._ends_others_at = now + self._ttl
+        self._heard_at = now
+        if now >= self._ends_others_at:
+            silent = SESSION.select().where(live, SESSION.c.deadline < now)
+            dead += connection.execute(silent.with_for_update(skip_locked=True)).scalars()
+        if dead:
+            connection.execute(SESSION.update().where(SESSION.c.id.in_(dead)).values(deadline=OVER))
 
     def _surplus(
         self, connection: Connection, rows: Sequence[Row[Any]], members: int, now: int
@@ -446,8 +465,8 @@ class SqlFrontier:
         asked = {"ids": ids, "first": first, "last": first + LEASES - 1}
         return connection.execute(sql.TAKE_BACK_ALL, asked).scalars()
 
-    def _is_alive(self, connection: Connection, now: int) -> bool:
-        alive = SESSION.select().where(SESSION.c.id == self._session, SESSION.c.deadline >= now)
+    def _is_alive(self, connection: Connection) -> bool:
+        alive = SESSION.select().where(SESSION.c.id == self._session, SESSION.c.deadline > OVER)
         return connection.execute(alive).first() is not None
 
     def _locked(self, connection: Connection, leases: Iterable[Lease]) -> dict[Lease, int]:
@@ -473,10 +492,9 @@ class SqlFrontier:
         connection: Connection,
         refill: Mapping[Lease, int],
         mine: Mapping[Lease, int],
-        now: int,
     ) -> dict[Lease, list[Given] | None]:
         """More visits of hosts that are held; None for those that are not."""
-        is_alive = bool(refill) and self._is_alive(connection, now)
+        is_alive = bool(refill) and self._is_alive(connection)
         refills: dict[Lease, list[Given] | None] = {
             lease: [] if is_alive and lease in mine else None for lease in refill
         }

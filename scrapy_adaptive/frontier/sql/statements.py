@@ -213,7 +213,7 @@ DEAD = text(
     """
 SELECT l.host_id, l.egress, l.generation, l.session_id, s.spider_id
 FROM adaptive_lease l LEFT JOIN adaptive_session s ON s.id = l.session_id
-WHERE l.session_id IS NOT NULL AND (s.id IS NULL OR s.deadline < :now)
+WHERE l.session_id IS NOT NULL AND (s.id IS NULL OR s.deadline = :over)
 ORDER BY l.host_id LIMIT :most {lock}
 """.replace("{lock}", "")
 )

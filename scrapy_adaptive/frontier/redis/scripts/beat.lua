@@ -9,7 +9,15 @@ redis.call('DEL', P .. ':none') -- a script that has written goes on where the m
 local _, life = grace(ttl)
 redis.call('SADD', S .. ':e', egress)
 redis.call('SADD', S .. ':m:' .. egress, session)
-if not is_alive(session) then return redis.error_reply('LOST session') end
+local deadline = deadline_of(session)
+if deadline == 0 then return redis.error_reply('LOST session') end
+-- Who was cut off for a while knows nothing of others, which may have been so as well, and may not
+-- have said yet that a site refuses them. To it a clock that was set is the same.
+local ends_others_at = tonumber(redis.call('HGET', P .. ':n:' .. session, 'ends others'))
+if not ends_others_at or deadline < now + ttl / 2 or deadline > now + ttl then
+  ends_others_at = now + ttl
+  redis.call('HSET', P .. ':n:' .. session, 'ends others', ends_others_at)
+end
 redis.call('ZADD', P .. ':sessions', now + ttl, session)
 redis.call('HSET', P .. ':n:' .. session, 'hungry', ARGV[6])
 for i = 8, #ARGV, 3 do
@@ -18,9 +26,11 @@ for i = 8, #ARGV, 3 do
     redis.call('SET', P .. ':t:' .. egress .. ':' .. ARGV[i], string.format('%.0f ', now) .. ARGV[i + 2], 'PX', ARGV[7])
   end
 end
-local budget = 2000
-for _, dead in ipairs(redis.call('ZRANGEBYSCORE', P .. ':sessions', '-inf', string.format('(%.0f', now), 'LIMIT', 0, 8)) do
-  if budget > 0 then budget = end_session(dead, budget) end
+if now >= ends_others_at then
+  local budget = 2000
+  for _, dead in ipairs(redis.call('ZRANGEBYSCORE', P .. ':sessions', '-inf', string.format('(%.0f', now), 'LIMIT', 0, 8)) do
+    if budget > 0 then budget = end_session(dead, budget) end
+  end
 end
 -- What was known in a run that is over is forgotten, bucket by bucket.
 local gone = redis.call('LINDEX', S .. ':gone', 0)

@@ -13,8 +13,8 @@
 --   P:boot        hash    run id of the server, until when nobody leases, longest lease
 --   P:count       hash    the last session, generation, visit and spider
 --   P:spiders     hash    name -> number
---   P:sessions    zset    session -> instant at which it ends
---   P:n:SESSION   hash    worker, egress, spider, ttl, hungry
+--   P:sessions    zset    session -> instant until which it lives without a word; 0: it was ended
+--   P:n:SESSION   hash    worker, egress, spider, hungry, from when it ends others
 --   P:h:SESSION   set     hosts that it holds
 --   P:s:SESSION   hash    seeds that it has taken and not written down: id -> how, key, data
 --   P:l:E         hash    host -> session, generation, spider
@@ -82,8 +82,8 @@ local function count_of(n, field)
 end
 
 -- Another life of the server: what the last seconds gave out may be forgotten. Numbers go on far
--- beyond it, sessions live on, and nobody leases before all old leases have run out. Returns for how
--- long, and the run id.
+-- beyond it, and nobody leases before all old leases have run out. Returns for how long, and the run
+-- id.
 -- A server that knows no run may have forgotten everything: numbers begin where none has been, and
 -- unless this is a worker's first call, somebody may hold hosts yet.
 local function grace(ttl, is_first)
@@ -102,10 +102,6 @@ local function grace(ttl, is_first)
     redis.call('HINCRBY', P .. ':count', 'generation', 1000000)
     redis.call('HINCRBY', P .. ':count', 'visit', 1000000)
     redis.call('HINCRBY', P .. ':count', 'session', 1000)
-    for _, session in ipairs(redis.call('ZRANGE', P .. ':sessions', 0, -1)) do
-      local own = tonumber(redis.call('HGET', P .. ':n:' .. session, 'ttl')) or ttl
-      redis.call('ZADD', P .. ':sessions', 'GT', now + own, session)
-    end
   end
   if boot[1] ~= run or longest > (tonumber(boot[3]) or 0) then
     redis.call('HSET', P .. ':boot', 'run', run, 'grace', until_ms, 'ttl', longest)
@@ -113,10 +109,12 @@ local function grace(ttl, is_first)
   return math.max(0, until_ms - now), run
 end
 
-local function is_alive(session)
-  local ends = redis.call('ZSCORE', P .. ':sessions', session)
-  return ends and tonumber(ends) >= now
+-- Until when a session lives without a word; 0 where it was ended.
+local function deadline_of(session)
+  return tonumber(redis.call('ZSCORE', P .. ':sessions', session)) or 0
 end
+local function is_alive(session) return deadline_of(session) >= now end
+local function is_over(session) return deadline_of(session) == 0 end
 
 -- A lease as session, generation and spider; nothing where the host is free.
 local function lease_of(egress, host)
@@ -279,6 +277,7 @@ end
 
 -- Who has died, or wants to end, gives back up to so many hosts and visits; returns what is left.
 local function end_session(session, budget)
+  redis.call('ZADD', P .. ':sessions', 'XX', 0, session)
   local own = redis.call('HMGET', P .. ':n:' .. session, 'egress', 'spider')
   local held = P .. ':h:' .. session
   for _, host in ipairs(redis.call('SRANDMEMBER', held, math.max(1, budget))) do

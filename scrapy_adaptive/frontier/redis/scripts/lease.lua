@@ -11,7 +11,7 @@ local S = spider(n)
 local SLACK = 64 -- hosts that are looked at beyond those that are asked for
 
 local wait_for = grace(tonumber(ARGV[5]))
-if not is_alive(session) then return redis.error_reply('LOST session') end
+if is_over(session) then return redis.error_reply('LOST session') end
 if wait_for > 0 then return {0, math.max(1, count_of(n, 'leased')), damaged} end
 
 local back = {}

@@ -34,7 +34,8 @@ if not is_left then
 end
 local session = string.format('%.0f', redis.call('HINCRBY', P .. ':count', 'session', 1))
 redis.call('ZADD', P .. ':sessions', now + ttl, session)
-redis.call('HSET', P .. ':n:' .. session, 'worker', ARGV[3], 'egress', egress, 'spider', n, 'ttl', ttl, 'hungry', 0)
+redis.call('HSET', P .. ':n:' .. session, 'worker', ARGV[3], 'egress', egress, 'spider', n, 'hungry', 0,
+  'ends others', now + ttl)
 redis.call('SADD', S .. ':m:' .. egress, session)
 flush()
 return {session, is_left and 0 or 1, run, life}

@@ -2,7 +2,7 @@
 -- are written down (see the end of turn.lua).
 -- KEYS 2=where they are; ARGV 2=session 3=how many; returns {damaged, id, data ...}
 local session, key, most = ARGV[2], KEYS[2], tonumber(ARGV[3])
-if not is_alive(session) then return redis.error_reply('LOST session') end
+if is_over(session) then return redis.error_reply('LOST session') end
 local kind = redis.call('TYPE', key).ok
 local got, how, scores = {}, nil, nil
 if kind == 'list' then

@@ -2,7 +2,7 @@
 -- ARGV 2=session 3=spider 4=egress, then generation, how many, id ... of what it knows
 -- returns the generations that it holds
 local session, n, egress = ARGV[2], ARGV[3], ARGV[4]
-if not is_alive(session) then return redis.error_reply('LOST session') end
+if is_over(session) then return redis.error_reply('LOST session') end
 local known, kept, i = {}, {}, 5
 while i <= #ARGV do
   local ids = {}

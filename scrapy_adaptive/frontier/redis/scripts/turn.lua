@@ -88,7 +88,7 @@ if this_run then save(this_run) end
 if gave then save(gave) end
 
 local out = {added, damaged}
-local alive = is_alive(session)
+local alive = not is_over(session)
 for _ = 1, tonumber(arg()) do
   local host, generation, most = arg(), arg(), tonumber(arg())
   local holder, current = lease_of(egress, host)
