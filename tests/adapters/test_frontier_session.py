@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import Request
+from twisted.internet.defer import Deferred
 
 from scrapy_adaptive.adapters.frontier.courier import Courier
 from scrapy_adaptive.adapters.frontier.outbox import Outbox
 from scrapy_adaptive.adapters.frontier.rights import Rights
 from scrapy_adaptive.adapters.frontier.session import Owner, Release, Session
-from scrapy_adaptive.clock import boot_time
-from scrapy_adaptive.frontier.opening import open_frontier
 from scrapy_adaptive.frontier.poller import PollStrategy, Ranking
-from scrapy_adaptive.frontier.protocol import Done, Frontier, Held, Lease, State, Visit
+from scrapy_adaptive.frontier.protocol import (
+    Done,
+    Frontier,
+    Held,
+    Lease,
+    State,
+    UnavailableError,
+    Visit,
+)
+from tests.frontier.conftest import Clock
+from tests.frontier.engines import open_engine
 
 
 class AtOnce(Courier):
@@ -29,7 +39,12 @@ class AtOnce(Courier):
     def send(
         self, call: Callable[[], Any], told: Callable[[Any, BaseException | None], None]
     ) -> None:
-        told(call(), None)
+        try:
+            answer = call()
+        except UnavailableError as error:
+            told(None, error)
+        else:
+            told(answer, None)
 
 
 class Idle(Owner):
@@ -40,15 +55,17 @@ class Idle(Owner):
     def __init__(self) -> None:
         self.paused = set()
         self.states_of_paused: dict[Lease, State] = {}
+        self.leases: dict[Lease, Collection[int]] = {}
 
     def states(self, *, everything: bool) -> Mapping[Lease, State]:
         return {}
 
     def paused_states(self) -> Mapping[Lease, State]:
-        return self.states_of_paused
+        states = self.states_of_paused
+        return {lease: state for lease, state in states.items() if lease.host in self.paused}
 
     def held(self) -> dict[Lease, Collection[int]]:
-        return {}
+        return self.leases
 
     def unsent(self) -> dict[Lease, list[int]]:
         return {}
@@ -67,9 +84,16 @@ class Idle(Owner):
 
 
 @pytest.fixture
-def frontier(tmp_path: Path) -> Iterator[Frontier]:
+def clock() -> Clock:
+    """The frontier's and the crawl's."""
+    return Clock()
+
+
+@pytest.fixture
+def frontier(tmp_path: Path, clock: Clock) -> Iterator[Frontier]:
     """One with a visit."""
-    with closing(open_frontier(f"sqlite:///{tmp_path}/crawl.db", "one", Ranking())) as made:
+    address = f"sqlite:///{tmp_path}/crawl.db"
+    with closing(open_engine(address, "one", Ranking(), clock)) as made:
         made.turn([], [Visit("a", "http://a/")], {})
         yield made
 
@@ -87,19 +111,27 @@ def owner() -> Idle:
 
 
 @pytest.fixture
-def session(frontier: Frontier, outbox: Outbox, owner: Idle) -> Session:
+def rights(clock: Clock) -> Rights:
+    """Nothing is held yet."""
+    return Rights(clock)
+
+
+@pytest.fixture
+def session(
+    frontier: Frontier, outbox: Outbox, owner: Idle, rights: Rights, clock: Clock
+) -> Session:
     """An open session."""
     made = Session(
         frontier,
         AtOnce(),
-        Rights(),
+        rights,
         outbox,
         PollStrategy(),
         owner,
         worker="one",
         egress="shared",
         ttl=60.0,
-        clock=boot_time,
+        clock=clock,
         before_turn=lambda: None,
     )
     made.tick()
@@ -144,6 +176,84 @@ def test_a_pause_is_told_at_once(session: Session, frontier: Frontier, owner: Id
     (again,) = frontier.lease(1, 1).held
     assert again.state == {"is": "paused"}
     assert not owner.paused
+
+
+Outage = Callable[[float], None]
+
+
+@pytest.fixture
+def outage(
+    session: Session, frontier: Frontier, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> Outage:
+    """The frontier does not answer for so many seconds; then it is asked again."""
+
+    def away(*_: object, **__: object) -> None:
+        raise UnavailableError("away")
+
+    def pass_by(seconds: float) -> None:
+        with monkeypatch.context() as patch:
+            for name in ("open", "beat", "lease", "turn", "settle", "release_all"):
+                patch.setattr(frontier, name, away)
+            for _ in range(4):
+                session.tick()
+                clock.now += seconds / 4
+        session.tick()
+
+    return pass_by
+
+
+@pytest.mark.parametrize("seconds", [8.0, 200.0])
+def test_a_pause_that_could_not_be_told_is_told_with_the_first_word(
+    session: Session, frontier: Frontier, owner: Idle, outage: Outage, seconds: float
+) -> None:
+    """For longer than a lease, too: nobody else has taken the host meanwhile."""
+    (held,) = frontier.lease(1, 1).held
+    owner.paused.add("a")
+    owner.states_of_paused = {held.lease: {"is": "paused"}}
+    outage(seconds)
+    frontier.release(held.lease, None)
+    (again,) = frontier.lease(1, 1).held
+    assert again.state == {"is": "paused"}
+    assert not owner.paused
+
+
+def test_a_host_that_was_parked_in_an_outage_is_given_back_as_such(
+    session: Session, frontier: Frontier, outage: Outage
+) -> None:
+    """Nobody takes it before its instant, and whoever does knows what was learned."""
+    (held,) = frontier.lease(1, 1).held
+    session.releases.append(Release(held.lease, {"is": "parked"}, 50.0))
+    outage(200.0)
+    assert not session.releases
+    leased = frontier.lease(1, 1)
+    assert (leased.held, leased.wait) == ([], 50.0)
+
+
+def test_visits_that_were_let_go_while_cut_off_are_given_again(
+    session: Session, frontier: Frontier, rights: Rights, owner: Idle, outage: Outage
+) -> None:
+    """What comes to the gate then goes on to nobody: the crawl has the host yet, and no visit."""
+    (held,) = frontier.lease(1, 1).held
+    owner.leases, rights.leases["a"] = {held.lease: []}, held.lease
+    outage(200.0)
+    assert frontier.counts().ready == len(held.visits) == 1
+
+
+def test_who_waits_for_a_host_goes_on_when_the_frontier_answers_again(
+    session: Session, frontier: Frontier, rights: Rights, owner: Idle, outage: Outage, clock: Clock
+) -> None:
+    """A robots.txt of a host that this worker has: nobody will give it to it anew."""
+    (held,) = frontier.lease(1, 1).held
+    owner.leases, rights.leases["a"] = {held.lease: [held.visits[0].id]}, held.lease
+    request = Request("http://a/robots.txt")
+    clock.now += 61.0
+    went: list[None] = []
+    waiting = Deferred.fromCoroutine(rights.take(request, lambda _: nullcontext()))
+    waiting.addCallback(went.append)
+    assert len(went) == 0
+    outage(200.0)
+    assert len(went) == 1
+    assert rights.holds(request)
 
 
 def test_links_are_brought_again_where_the_frontier_may_have_lost_some(

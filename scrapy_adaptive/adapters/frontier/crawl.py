@@ -30,7 +30,7 @@ from twisted.internet.defer import Deferred
 
 from scrapy_adaptive.adapters.scrapy_internals import abort_connections, watch_for_waking
 from scrapy_adaptive.clock import boot_time
-from scrapy_adaptive.frontier.protocol import UnavailableError
+from scrapy_adaptive.frontier.protocol import SessionLostError, UnavailableError
 from scrapy_adaptive.report import units
 
 from . import states
@@ -261,8 +261,9 @@ class FrontierCrawl(Owner):
         def call() -> None:
             with suppress(UnavailableError):  # what is done was synced before it was written down
                 self._feeds.sync()
-            if states and self.rights.are_alive:
-                self._frontier.beat(states)
+            if states:
+                with suppress(SessionLostError):
+                    self._frontier.beat(states)
             if self._state is not None:
                 self._frontier.save_spider(self._state)
             self._frontier.close()

@@ -131,6 +131,13 @@ class Rights:
                 raise GivenUpError(f"the lease of {host_of(request)} was not to be had")
         self.asked_at[host_of(request)] = self._clock()
 
+    def live_until(self, deadline: float) -> None:
+        """The session holds until then; who waited for that goes on."""
+        was_cut_off, self.deadline = not self.are_alive, deadline
+        if was_cut_off:
+            for host in self.leases.keys() & self._waiters.keys():
+                self.wake(host)
+
     def grant(self, lease: Lease) -> None:
         """The host is held now."""
         self.leases[lease.host] = lease

@@ -6,7 +6,8 @@ Laws
 * A call that failed is repeated; after one that may have given something, what is not known to be
   held is freed.
 * What is done is given back by nobody before it is written down: it would be visited again.
-* A session that is lost is given up whole, and another is begun.
+* Whoever was cut off, for however long, says first that it lives: what it holds is nobody else's
+  until it hears so. A session that is lost is given up whole, and another is begun.
 """
 
 from __future__ import annotations
@@ -181,6 +182,8 @@ class Session:
         self._generation: int | None = None
         self._swaps = False
         self._unsettled = self._has_unstored = False
+        self._telling: set[str] = set()
+        """Hosts whose pause the heartbeat under way tells."""
         self._is_hungry = False
         self._beat_at = self._polled_at = self._flushed_at = -math.inf
         self._asked_at: dict[str, float] = {}
@@ -208,10 +211,10 @@ class Session:
             self._beat(now)
         elif self._has_unstored:
             self._store()
-        elif self._unsettled:
-            self._settle()
         elif self.releases:
             self._release(now)
+        elif self._unsettled:
+            self._settle()
         elif (host := self._next_wanted(now)) is not None:
             self._ask_for(host, now)
         elif self._is_turn_due(now):
@@ -261,6 +264,7 @@ class Session:
             self._outbox.forget_known()
             if name == "beat":  # what it had to say was not heard
                 self._beat_at = -math.inf
+                self._owner.paused |= self._telling
             self._unsettled = self._unsettled or gives
             is_told, self._told_of = bool(self._told_of), name
             if not is_told:
@@ -287,7 +291,7 @@ class Session:
     def _open(self, now: float) -> None:
         def opened(begins: bool) -> None:
             self.is_open = True
-            self._rights.deadline = now + self._ttl
+            self._rights.live_until(now + self._ttl)
             self._beat_at = now
             self._polled_at, self.is_dry = -math.inf, False
             self._owner.on_opened(begins)
@@ -297,25 +301,26 @@ class Session:
     def _beat(self, now: float) -> None:
         """Say that this worker lives, and what the next one should know: a pause at once, and all
         of it a few times while a lease lasts."""
-        if not self._rights.are_alive:
-            self._on_lost()
-            return
         is_whole = now >= self._beat_at + self._ttl / 3
         whole_at = now if is_whole else self._beat_at
-        states = self._owner.states(everything=False) if is_whole else self._owner.paused_states()
-        self._owner.paused.clear()
+        states = dict(self._owner.paused_states())
+        if is_whole:
+            states |= self._owner.states(everything=False)
+        self._telling, self._owner.paused = self._owner.paused, set()
         hungry = self._is_hungry
 
         def beaten(beat: Beat) -> None:
-            self._rights.deadline = now + self._ttl
+            was_cut_off = not self._rights.are_alive  # what came to the gate meanwhile was let go
+            self._rights.live_until(now + self._ttl)
             self._beat_at = whole_at
             if self._generation not in (None, beat.generation):
                 self._swaps = True
             self._generation = beat.generation
             if beat.is_unsure:
                 self._outbox.forget_known()
-            differs = beat.is_unsure or beat.held != len(self._rights.leases)
-            self._unsettled = differs and not self.releases
+            held = len(self._rights.leases) + len(self.releases)
+            differs = beat.is_unsure or was_cut_off or beat.held != held
+            self._unsettled = self._unsettled or differs
             self._owner.on_wanted(beat.wanted)
 
         self._send(lambda: self._frontier.beat(states, hungry=hungry), beaten, name="beat")
