@@ -7,10 +7,11 @@ import io
 import os
 import resource
 import sqlite3
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -20,6 +21,7 @@ import scrapy
 from scrapy.extensions.feedexport import FileFeedStorage
 from scrapy.http import Response
 
+from docsite.hits import rude_hits
 from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.frontier.sql.admin import Admin
 from scrapy_adaptive.frontier.sql.frontier import SqlFrontier
@@ -32,14 +34,18 @@ from tests.acceptance.surviving import (
     settings,
 )
 from tests.crawling import Crawler
+from tests.servers import valkey
 from tests.servers.origin import Answer, Origin, Visit, refusal
 from tests.servers.postgres import Postgres
+from tests.servers.valkey import Valkey
 
 OUTAGE = float(os.environ.get("SOAK_OUTAGE", "1"))
 """Seconds for which PostgreSQL is away."""
 
 PAGES, HOSTS = 300, 5
 TOLD = "the frontier does not answer"
+
+Away = Callable[[], AbstractContextManager[None]]
 
 
 def test_a_crawl_waits_for_a_locked_database(
@@ -166,6 +172,83 @@ def test_a_crawl_goes_on_when_postgresql_was_restarted(
     assert done.log.count(TOLD) == 1
     assert "Traceback" not in done.log
     assert missing(site, fed_items(tmp_path / "items.jl")) == set()
+
+
+@contextmanager
+def locked(database: Path) -> Iterator[None]:
+    """Nobody else writes."""
+    with closing(sqlite3.connect(database, isolation_level=None, timeout=10)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+
+
+@contextmanager
+def stopped(server: Postgres) -> Iterator[None]:
+    """It was not told before."""
+    server.stop(at_once=True)
+    yield
+    server.start()
+
+
+@contextmanager
+def paused(server: Valkey) -> Iterator[None]:
+    """It answers nothing."""
+    server.pause()
+    yield
+    server.go_on()
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "redis"])
+def away(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Away]]:
+    """The address of a frontier of this test's own, and what takes it away for a while."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/crawl.db", partial(locked, tmp_path / "crawl.db")
+    elif request.param == "postgresql":
+        shared: Postgres = request.getfixturevalue("postgres")
+        with Postgres(shared.folder.with_name("away")) as own:
+            yield own.database(), partial(stopped, own)
+    elif valkey.program() is None:
+        pytest.skip(valkey.MISSING)
+    else:
+        with Valkey(tmp_path / "away") as server:
+            yield server.frontier(), partial(paused, server)
+
+
+def test_a_refusal_in_an_outage_longer_than_a_lease_is_not_forgotten(
+    away: tuple[str, Away], origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """Every host refuses; nobody sends to any of them before its time, whoever has it then."""
+    lease, asked_for = 2.0, 30
+    site, refuses = Site(5000, HOSTS), threading.Event()
+
+    def answer(visit: Visit) -> Answer:
+        return refusal(retry_after=asked_for) if refuses.is_set() else site.answer(visit)
+
+    server = origin(answer, addresses=site.addresses)
+    address, take_away = away
+    given = {
+        **settings(address, tmp_path),
+        "ADAPTIVE_FRONTIER_LEASE": lease,
+        "ADAPTIVE_GLOBAL_TRIP_SLOTS": 2 * HOSTS,
+        "DOWNLOAD_DELAY": 0.1,
+        "FEEDS": {},
+        "ITEM_PIPELINES": {},
+    }
+    arguments = {"pages": site.pages, "hosts": HOSTS, "port": server.port}
+    one = crawl.start(SurvivingSpider, given, arguments=arguments)
+    one.until(partial(has_hits, server, 20))  # one that finds nothing to do would end
+    two = crawl.start(SurvivingSpider, given, arguments=arguments)
+    two.until(lambda: "goes on where it was left" in two.log)
+    with take_away():
+        refuses.set()
+        time.sleep(3 * lease)
+    time.sleep(3 * lease)
+    for each in (one, two):
+        each.kill()
+    hits = server.hits()
+    assert len({hit.host for hit in hits if hit.status == 429}) > 1
+    assert [rude.hit for rude in rude_hits(hits, grace=0.25)] == []
 
 
 def test_a_swap_changes_the_order_and_loses_and_repeats_nothing(
