@@ -244,6 +244,22 @@ def test_who_is_late_lives_on_where_nobody_has_ended_it(opened: Opened, clock: C
     assert (other.state, other.age) == ({"pause": 60}, 0.0)
 
 
+def test_who_is_late_is_lost_where_another_has_begun_to_free_its_hosts(
+    opened: Opened, clock: Clock
+) -> None:
+    """More of them than one heartbeat frees."""
+    one, two = opened("one"), opened("two")
+    one.turn([], [page(f"h{n}", n) for n in range(1200)], {})
+    one.lease(1200, 1200)
+    listen(two, clock, 10.1)
+    assert 0 < two.counts().leased < 1200
+    with pytest.raises(SessionLostError):
+        one.beat({})
+    for _ in range(3):
+        two.beat({})
+    assert two.counts().leased == 0
+
+
 def test_after_an_outage_nobody_is_ended_for_one_lease(opened: Opened, clock: Clock) -> None:
     """Whoever comes first, a worker that begins only now among them."""
     one, two = opened("one"), opened("two")
