@@ -13,8 +13,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
-CONNECT_TIMEOUT = 5
-"""Seconds that a database has to answer a connection."""
+PATIENCE = 5
+"""Seconds that a call waits for a connection or for a lock, and a transaction for its next word."""
 
 DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql", "postgresql+psycopg")
 """What an address may begin with."""
@@ -84,9 +84,13 @@ def engine_for(url: str) -> sa.Engine:
         raise ValueError("sqlite:///… or postgresql+psycopg://…")
     if found.drivername == "postgresql":
         found = found.set(drivername="postgresql+psycopg")
-    options: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT}
+    bounds = f"-c lock_timeout={PATIENCE}s -c idle_in_transaction_session_timeout={PATIENCE}s"
+    options: dict[str, Any] = {
+        "connect_timeout": PATIENCE,
+        "options": " ".join((bounds, *found.normalized_query.get("options", ()))),
+    }
     if found.get_backend_name() == "sqlite":
-        options = {"timeout": CONNECT_TIMEOUT}
+        options = {"timeout": PATIENCE}
         if found.database in (None, "", ":memory:"):
             raise ValueError("a file, as in sqlite:////var/lib/rules.db: a table in memory ends")
     try:

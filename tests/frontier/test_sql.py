@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import fcntl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from itertools import count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import event
 
-from scrapy_adaptive.frontier.protocol import Done
+from scrapy_adaptive.frontier.poller import Ranking
+from scrapy_adaptive.frontier.protocol import Done, UnavailableError
+from scrapy_adaptive.frontier.sql import connecting
+from scrapy_adaptive.frontier.sql import statements as sql
 from scrapy_adaptive.frontier.sql.frontier import SqlFrontier
 from scrapy_adaptive.frontier.sql.liveness import Liveness
 from tests.frontier.conftest import Clock, Opened
-from tests.frontier.test_conformance import page
+from tests.frontier.test_conformance import page, urls
+from tests.servers.postgres import Postgres
 
 if TYPE_CHECKING:
     from scrapy_adaptive.frontier.protocol import Frontier
@@ -25,6 +32,20 @@ def in_sql(frontier: Frontier) -> SqlFrontier:
     if not isinstance(frontier, SqlFrontier):
         pytest.skip("it has no tables")
     return frontier
+
+
+@pytest.fixture
+def started(postgres: Postgres, clock: Clock) -> Iterator[Callable[[], SqlFrontier]]:
+    """Starts workers on one PostgreSQL, which have no session yet."""
+    address = postgres.database()
+    with ExitStack() as stack:
+
+        def start() -> SqlFrontier:
+            made = SqlFrontier(address, "spider", Ranking(age_share=0), clock)
+            stack.callback(made.database.engine.dispose)
+            return made
+
+        yield start
 
 
 def test_a_poll_derives_the_queues_anew_before_it_chooses_and_after(
@@ -80,3 +101,38 @@ def test_a_session_is_not_dead_while_it_begins(
     assert [*seen, other.is_dead(7)] == [False, False]
     one.end()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_that_is_killed_while_it_frees_the_hosts_of_the_dead_loses_no_visit(
+    started: Callable[[], SqlFrontier], clock: Clock
+) -> None:
+    """Another had passed over these hosts, and forgotten whose visits they gave out."""
+    dead, killed, other = started(), started(), started()
+    dead.open("dead", "shared", 10.0)
+    dead.turn([], [page("a", 1)], {})
+    assert urls(dead.lease(1, 1)) == ["http://a/1"]
+    clock.now += 120.0
+    with killed.database.engine.connect() as connection:  # it is never committed
+        asked = {"now": killed.database.now(connection), "most": 9}
+        assert len(connection.execute(sql.DEAD_POSTGRESQL, asked).all()) == 1
+        other.open("other", "shared", 10.0)
+    other.beat({})
+    assert urls(other.lease(1, 1)) == ["http://a/1"]
+
+
+def test_a_worker_that_stops_in_the_midst_of_a_transaction_does_not_stop_the_others(
+    started: Callable[[], SqlFrontier], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its locks are free after a while; when it goes on, what it did has not happened."""
+    monkeypatch.setattr(connecting, "PATIENCE", 1)
+    stopped, other = started(), started()
+    other.turn([], [page("a", 1)], {})
+    added = 0
+    with suppress(UnavailableError), stopped.database.transaction() as connection:
+        number = stopped.hosts.number(connection, "a")
+        stopped.touch(connection, [number])
+        time.sleep(0.5)
+        added = other.turn([], [page("a", 2)], {}).added
+        stopped.touch(connection, [number])
+        pytest.fail("it has its locks yet")
+    assert added == 1

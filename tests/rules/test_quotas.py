@@ -13,6 +13,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -255,3 +256,23 @@ def test_a_word_that_stands_for_a_number_is_an_error_of_the_database(tmp_path: P
     with pytest.raises(DatabaseError, match=r"rules\.db"):
         table.quotas.take([Ask(f"1{SEPARATOR}", quota, 1)])
     table.engine.dispose()
+
+
+def test_who_stops_while_he_takes_does_not_stop_the_others(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What he counts is free after a while, and none of it has happened."""
+    monkeypatch.setattr("scrapy_adaptive.rules.schema.PATIENCE", 1)
+    url = postgres.database()
+    stopped, other = RuleTable(url), RuleTable(url)
+    stopped.create()
+    asks = [Ask(f"1{SEPARATOR}", Rule(id="1", max_hits=100, window=60.0), 1)]
+    tokens = 0
+    with suppress(DatabaseError), stopped.quotas._locked(asks) as (connection, _now):
+        time.sleep(0.5)
+        tokens = other.quotas.take(asks)[0].tokens
+        connection.execute(sa.select(HITS))
+        pytest.fail("he has his locks yet")
+    assert tokens == 1
+    for table in (stopped, other):
+        table.engine.dispose()

@@ -5,7 +5,8 @@ Laws
 * What may pass by itself (a lock, a restart, a full disk) is `UnavailableError`; what will not
   is `FrontierError`, in one line.
 * SQLite: a write-ahead log, one writer at a time, which takes its lock before it reads.
-* No call waits without a bound.
+* No call waits without a bound. Who stops in the midst of a transaction loses it: nobody waits for
+  his locks without a bound.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
 
 PATIENCE = 10
-"""Seconds that a call waits for a lock or for a connection."""
+"""Seconds that a call waits for a lock or for a connection, and a transaction for its next word."""
 
 CHECKPOINT = 20_000
 """Pages of SQLite's log between two checkpoints: they cost most of a commit."""
@@ -92,9 +93,13 @@ class Database:
     def _postgresql(self, url: URL) -> Engine:
         if "+" not in url.drivername:
             url = url.set(drivername="postgresql+psycopg")
+        bounds = (
+            f"-c lock_timeout={PATIENCE}s -c statement_timeout={6 * PATIENCE}s "
+            f"-c idle_in_transaction_session_timeout={PATIENCE}s"
+        )
         arguments = {
             "connect_timeout": PATIENCE,
-            "options": f"-c lock_timeout={PATIENCE}s -c statement_timeout={6 * PATIENCE}s",
+            "options": " ".join((bounds, *url.normalized_query.get("options", ()))),
             "keepalives_idle": PATIENCE,
             "tcp_user_timeout": 2000 * PATIENCE,
         }

@@ -329,9 +329,8 @@ class SqlFrontier:
                 .where(LEASE.c.session_id == row.session_id)
                 .values(session_id=None, wanted_at=0)
             )
-        if len(rows) < MOST_REAPED:
-            holds = LEASE.select().where(LEASE.c.session_id == SESSION.c.id).exists()
-            connection.execute(SESSION.delete().where(SESSION.c.deadline == OVER, ~holds))
+        is_named = LEASE.select().where(LEASE.c.session_id == SESSION.c.id).exists()
+        connection.execute(SESSION.delete().where(SESSION.c.deadline == OVER, ~is_named))
         return len(rows)
 
     def _end_dead(self, connection: Connection, now: int) -> None:
