@@ -273,3 +273,35 @@ def test_links_are_brought_again_where_the_frontier_may_have_lost_some(
     owner.paused.add("a")
     session.tick()
     assert not outbox.is_known(b"2")
+
+
+class Pushed:
+    """Seeds that somebody has pushed, more than a crawl has room for."""
+
+    most = 600
+    written: tuple[int, ...] = ()
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def are_due(self, now: float) -> bool:
+        return True
+
+    def take(self, most: int) -> int:
+        return most
+
+    def on_taken(self, most: int) -> None:
+        self.taken += most
+
+
+def test_a_batch_of_seeds_that_is_larger_than_the_orders_is_taken_in_parts(
+    session: Session, owner: Idle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None was taken, ever."""
+    seeds: Any = Pushed()
+    session.seeds = seeds
+    monkeypatch.setattr(owner, "may_poll", lambda: not seeds.taken)
+    monkeypatch.setattr(owner, "on_held", lambda held: None, raising=False)
+    monkeypatch.setattr(owner, "on_polled", lambda: None)
+    session.tick()
+    assert 0 < seeds.taken <= PollStrategy().orders

@@ -76,6 +76,7 @@ class Seeds:
         self._looks_at = -math.inf
         self.key = str(spider.redis_key)
         self.most = int(spider.redis_batch_size)
+        """Seeds that are taken at a time, at most."""
         self.written: list[int] = []
         """Those whose requests are written down with the next turn."""
         spider.fetch_data = lambda key, size: []  # they are taken here, in no other way
@@ -87,9 +88,9 @@ class Seeds:
         self._looks_at = now + EACH
         return True
 
-    def take(self) -> list[tuple[int, bytes]]:
-        """More of them; in the courier's thread."""
-        return self.frontier.take_seeds(self.key, self.most)
+    def take(self, most: int) -> list[tuple[int, bytes]]:
+        """Up to so many more of them; in the courier's thread."""
+        return self.frontier.take_seeds(self.key, most)
 
     def take_written(self) -> list[int]:
         """Those whose requests are found, and were not told of before."""

@@ -419,10 +419,12 @@ class Session:
         seeds = self.seeds
         if seeds is None or len(self._outbox) or not self._owner.may_poll():
             return False
-        room = self._strategy.orders - sum(map(len, self._owner.unsent().values()))
-        if room < seeds.most or not seeds.are_due(now):
+        orders = self._strategy.orders
+        most = min(seeds.most, max(1, orders // 2))
+        room = orders - sum(map(len, self._owner.unsent().values()))
+        if room < most or not seeds.are_due(now):
             return False
-        self._send(seeds.take, seeds.on_taken, name="seeds")
+        self._send(lambda: seeds.take(most), seeds.on_taken, name="seeds")
         return True
 
     def _poll(self, now: float) -> None:
