@@ -68,7 +68,7 @@ class AdaptiveGate(JoinsExtension):
         if is_opted_out:
             traffic.room.on_arrived(request)
         frontier = self._extension.frontier
-        if frontier is not None:
+        if frontier is not None and frontier.rights.concern(request):
             return await self._admit_held(frontier, request, key)
         if is_opted_out:
             return None

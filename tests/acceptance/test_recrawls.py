@@ -202,6 +202,7 @@ class ChainSpider(scrapy.Spider):
             yield scrapy.Request(f"{self.url}/page/{n}", errback=self.failed)
         yield scrapy.Request(f"{self.url}/broken", errback=self.failed)
         yield scrapy.Request(f"{self.url}/odd", meta={"when": {1, 2}})
+        yield scrapy.Request("http://no\0host/none", errback=self.failed)
 
     def logged_in(self, response: Response) -> Iterator[Any]:
         yield {"login": True}
@@ -235,9 +236,10 @@ def test_logins_retries_and_errbacks_belong_to_their_visits(
     assert paths[0] in ("/login", "/odd")
     assert paths.count("/page/1") == 2
     assert {"/after-login", "/after-failure", "/odd"} <= set(paths)
-    assert {"failed": "broken"} in done.items
+    assert all({"failed": each} in done.items for each in ("broken", "none"))
     assert "meta['when'] is a set" in done.log
-    assert done.stats["adaptive/frontier/unstorable"] == 1
+    assert "nobody can have its host's name" in done.log
+    assert done.stats["adaptive/frontier/unstorable"] == 2
     with sqlite3.connect(tmp_path / "crawl.db") as connection:
         errors = dict(
             connection.execute("SELECT url, error FROM adaptive_visit WHERE error IS NOT NULL")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from scrapy import Request
 from twisted.internet.defer import Deferred
 
 from scrapy_adaptive.adapters.frontier.courier import Courier
+from scrapy_adaptive.adapters.frontier.crawl import FrontierCrawl
 from scrapy_adaptive.adapters.frontier.outbox import Outbox
 from scrapy_adaptive.adapters.frontier.rights import Rights
 from scrapy_adaptive.adapters.frontier.session import Owner, Release, Session
@@ -20,6 +22,7 @@ from scrapy_adaptive.frontier.poller import PollStrategy, Ranking
 from scrapy_adaptive.frontier.protocol import (
     Done,
     Frontier,
+    FrontierError,
     Held,
     Lease,
     State,
@@ -305,3 +308,18 @@ def test_a_batch_of_seeds_that_is_larger_than_the_orders_is_taken_in_parts(
     monkeypatch.setattr(owner, "on_polled", lambda: None)
     session.tick()
     assert 0 < seeds.taken <= PollStrategy().orders
+
+
+@pytest.mark.parametrize("error", [FrontierError("permission denied"), RuntimeError("odd")])
+def test_an_error_that_says_why_ends_the_crawl_without_a_traceback(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that nobody has foreseen is told with all there is."""
+    crawl, closed = FrontierCrawl.__new__(FrontierCrawl), list[str]()
+    engine: Any = SimpleNamespace(close=closed.append)
+    crawl._engine = engine
+    crawl.on_failed(error)
+    (line,) = caplog.records
+    assert str(error) in line.getMessage()
+    assert bool(line.exc_info) == isinstance(error, RuntimeError)
+    assert closed == ["adaptive_frontier_failed"]

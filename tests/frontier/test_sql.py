@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import event
 
 from scrapy_adaptive.frontier.poller import Ranking
-from scrapy_adaptive.frontier.protocol import Done, UnavailableError
+from scrapy_adaptive.frontier.protocol import Done, FrontierError, UnavailableError
 from scrapy_adaptive.frontier.sql import connecting
 from scrapy_adaptive.frontier.sql import statements as sql
 from scrapy_adaptive.frontier.sql.frontier import SqlFrontier
@@ -136,3 +136,15 @@ def test_a_worker_that_stops_in_the_midst_of_a_transaction_does_not_stop_the_oth
         stopped.touch(connection, [number])
         pytest.fail("it has its locks yet")
     assert added == 1
+
+
+def test_what_does_not_pass_by_itself_is_no_outage(started: Callable[[], SqlFrontier]) -> None:
+    """It was repeated each second for ever; the next call happens."""
+    one = started()
+    with pytest.raises(FrontierError, match="NUL"):
+        one.turn([], [page("a\0", 1)], {})
+    assert one.turn([], [page("a", 1)], {}).added == 1
+    with one.database.transaction() as connection:
+        connection.exec_driver_sql("ALTER TABLE adaptive_visit RENAME TO mine")
+    with pytest.raises(FrontierError, match="adaptive_visit"):
+        one.turn([], [page("a", 1)], {})

@@ -30,7 +30,7 @@ from twisted.internet.defer import Deferred
 
 from scrapy_adaptive.adapters.scrapy_internals import abort_connections, watch_for_waking
 from scrapy_adaptive.clock import boot_time
-from scrapy_adaptive.frontier.protocol import SessionLostError, UnavailableError
+from scrapy_adaptive.frontier.protocol import FrontierError, SessionLostError, UnavailableError
 from scrapy_adaptive.report import units
 
 from . import states
@@ -526,7 +526,9 @@ class FrontierCrawl(Owner):
 
     def on_failed(self, error: BaseException) -> None:
         self._has_failed = True
-        logger.error("the crawl ends, its frontier cannot go on: %r", error, exc_info=error)
+        is_told = isinstance(error, FrontierError)
+        told, trace = (error, None) if is_told else (repr(error), error)
+        logger.error("the crawl ends, its frontier cannot go on: %s", told, exc_info=trace)
         self._engine.close("adaptive_frontier_failed")
 
     def _on_over(self, visit: OpenVisit) -> None:

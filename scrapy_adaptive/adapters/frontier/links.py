@@ -18,7 +18,7 @@ from scrapy_adaptive.frontier.protocol import Visit
 
 from .outcome import again_rule
 from .payload import Payloads, UnstorableError
-from .rights import host_of
+from .rights import Rights, host_of
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -79,6 +79,8 @@ class Links:
                 return None
         if not self.is_wanted(request):
             return None
+        if not Rights.concern(request):
+            raise UnstorableError("nobody can have its host's name")
         payload = self.payloads.write(request)
         size = len(request.url) + len(payload)
         if size > self._most_bytes:

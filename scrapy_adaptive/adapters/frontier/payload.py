@@ -19,7 +19,6 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
-from scrapy.utils.httpobj import urlparse_cached
 
 from scrapy_adaptive.adapters.scrapy_internals import SLOT_META_KEY, WRITTEN_META_KEY
 
@@ -54,9 +53,6 @@ PLAIN: dict[str, Any] = {
 
 MOST_PRIORITY = 2**53
 
-LONGEST_HOST = 253
-"""Characters of a host's name, as DNS has it."""
-
 
 class UnstorableError(ValueError):
     """JSON cannot hold this request; says what of it."""
@@ -81,8 +77,6 @@ class Payloads:
             UnstorableError: it cannot come back the same.
         """
         found: dict[str, Any] = {}
-        if len(urlparse_cached(request).hostname or "") > LONGEST_HOST:
-            raise UnstorableError("its host is longer than a name may be")
         for name in request.attributes:
             if name in ("url", "callback", "errback"):
                 continue

@@ -6,6 +6,8 @@ Laws
   was asked for, on a clock that goes on while the machine sleeps, and looked at when a request is
   about to leave.
 * A visit whose lease is lost, or whose order was taken back, is not sent: it is another's.
+* What goes to a host whose name nobody can have needs no lease: it fails as without a frontier, and
+  no engine has to hold the name.
 * What else goes to a host that is not held (a robots.txt, an image, a detail page) takes the host
   in a short turn. To one that is to be given back it waits, but for what visits of that host need.
 """
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
     from scrapy_adaptive.frontier.protocol import Lease
 
     from .visits import OpenVisit
+
+
+LONGEST_HOST = 253
+"""Characters of a host's name, as DNS has it."""
 
 
 class TakenBackError(IgnoreRequest):
@@ -68,6 +74,12 @@ class Rights:
         self.asked_at: dict[str, float] = {}
         """When each host was last sent to, or taken."""
         self._waiters: dict[str, list[Deferred[bool]]] = {}
+
+    @staticmethod
+    def concern(request: Request) -> bool:
+        """Whether the request needs a lease: somebody may have the name of its host."""
+        host = host_of(request)
+        return len(host) <= LONGEST_HOST and "\0" not in host
 
     @property
     def are_alive(self) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, ProgrammingError
 
 from scrapy_adaptive.frontier.protocol import FrontierError, UnavailableError
 
@@ -111,6 +111,7 @@ class Database:
 
         Raises:
             UnavailableError: nothing happened, or nobody knows.
+            FrontierError: nothing happened, nor will it if it is repeated.
         """
         with self.errors(), self.engine.begin() as connection:
             yield connection
@@ -120,6 +121,9 @@ class Database:
         """Errors of the database become those of the protocol."""
         try:
             yield
+        except (DataError, ProgrammingError) as error:  # of a table that is gone, too
+            self.engine.dispose()
+            raise FrontierError(f"{self.address}: {_told(error)}") from error
         except DBAPIError as error:
             self.engine.dispose()
             raise UnavailableError(f"{self.address}: {_told(error)}") from error
