@@ -240,8 +240,5 @@ class Frontier(Protocol):
     def counts(self) -> Counts:
         """How many visits there are."""
 
-    def clear(self) -> None:
-        """Forget every visit of this spider."""
-
     def close(self) -> None:
         """End the session: everything it holds is free."""

@@ -434,15 +434,6 @@ def test_the_spiders_own_state_is_kept(opened: Opened) -> None:
     assert opened().load_spider() == '{"page": 3}'
 
 
-def test_a_spider_is_cleared_alone(opened: Opened) -> None:
-    one, two = opened(spider="one"), opened(spider="two")
-    for each in (one, two):
-        each.turn([], [page("a", 1)], {})
-    one.clear()
-    assert (one.counts().ready, two.counts().ready) == (0, 1)
-    assert one.lease(1, 1).held == []
-
-
 def test_who_wants_more_is_given_of_what_others_hold_beyond_their_share(opened: Opened) -> None:
     one, two = opened("one"), opened("two")
     one.turn([], [page(f"h{n}", n) for n in range(6)], {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,10 +31,14 @@ from scrapy_adaptive.frontier.redis.admin import Admin  # noqa: E402
 from scrapy_adaptive.frontier.redis.frontier import RedisFrontier  # noqa: E402
 
 
-def opened(address: str, worker: str = "one", ttl: float = 5.0) -> RedisFrontier:
+def made(address: str, spider: str = "spider") -> RedisFrontier:
     _, name = connecting.read_address(address)
     client = connecting.connect(address)
-    frontier = RedisFrontier(client, "spider", Ranking(age_share=0), name=name)
+    return RedisFrontier(client, spider, Ranking(age_share=0), name=name)
+
+
+def opened(address: str, worker: str = "one", ttl: float = 5.0) -> RedisFrontier:
+    frontier = made(address)
     frontier.open(worker, "shared", ttl)
     return frontier
 
@@ -294,3 +298,56 @@ def test_seeds_go_back_to_whatever_stands_in_their_place(own: Valkey, is_set: bo
             (client.sadd if is_set else client.rpush)("seeds", "b")
         left = client.smembers("seeds") if is_set else client.lrange("seeds", 0, -1)
         assert set(left) == {b"a", b"b"}
+
+
+def test_what_a_worker_finds_that_begins_while_another_flushes_is_kept(
+    valkey: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seeds of scrapy-redis were lost, as they had left their list."""
+    address = valkey.frontier()
+    other = made(address, "other")
+    other.turn([], [page("a", 1)], {})
+    with closing(opened(address)) as before:
+        before.turn([], [page("a", 1)], {})
+    one, two = made(address), made(address)
+    one.flushes = two.flushes = True
+
+    def begin() -> int:
+        two.open("two", "shared", 5.0)
+        return two.turn([], [page("b", 1)], {}).added
+
+    scan_iter, added = one.server.client.scan_iter, 0
+
+    def scan(**given: Any) -> Any:
+        nonlocal added
+        with suppress(UnavailableError):
+            added += begin()
+        return scan_iter(**given)
+
+    monkeypatch.setattr(one.server.client, "scan_iter", scan)
+    assert one.open("one", "shared", 5.0)
+    added += begin()
+    assert added == 1
+    assert urls(two.lease(9, 9)) == ["http://b/1"]
+    assert other.counts().ready == 1
+
+
+def test_what_a_worker_that_dies_leaves_of_a_flush_is_flushed_by_the_next(
+    valkey: Valkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a frontier is none; what the dead worker says yet changes nothing."""
+    address = valkey.frontier()
+    with closing(opened(address)) as before:
+        before.turn([], [page("a", 1)], {})
+    dead = made(address)
+    dead.flushes = True
+    with monkeypatch.context() as patch:
+        patch.setattr(dead, "_flush", lambda: None)
+        dead.open("dead", "shared", 0.05)
+    time.sleep(0.1)
+    with closing(opened(address)) as two:
+        assert two.counts().ready == 0
+        assert two.turn([], [page("b", 1)], {}).added == 1
+        with pytest.raises(SessionLostError):
+            dead._flush()
+        assert urls(two.lease(9, 9)) == ["http://b/1"]

@@ -2,8 +2,8 @@
 
 Laws
 ----
-* Each call is one script, which the server runs whole or not at all; only to end a session may take
-  several.
+* Each call is one script, which the server runs whole or not at all; only to end a session and to
+  flush may take several. Nobody begins while another flushes.
 * What a host's visits are is known here by the generation of its lease, under the host's name as
   Redis has it.
 """
@@ -86,7 +86,7 @@ class RedisFrontier:
     ) -> None:
         self.server = Server(client, name, clock)
         self.ranking = ranking
-        self._egress = ""
+        self._worker = self._egress = ""
         self._session = 0
         self._ttl = 0
         self._run = 0
@@ -122,25 +122,27 @@ class RedisFrontier:
     # Sessions
 
     def open(self, worker: str, egress: str, ttl: float) -> bool:
-        self._egress, self._ttl = egress, round(ttl * 1000)
+        self._worker, self._egress, self._ttl = worker, egress, round(ttl * 1000)
+        begins, is_flushed = self._begin("idle" if self.flushes else "")
+        if self.flushes and not is_flushed:
+            logger.warning("SCHEDULER_FLUSH_ON_START: nothing is flushed, another worker crawls")
+        self.flushes = False
+        return begins
+
+    def _begin(self, flush: str) -> tuple[bool, bool]:
+        """End the session, begin another, and flush if that is asked for and may be; returns
+        whether a new run begins, and whether all visits were forgotten."""
         self._hosts, self._held = {}, {}
-        while True:
-            old = self._session or ""
-            session, begins, run, self._life = self.server.call(
-                "open", old, worker, egress, self.spider, self._ttl
-            )
-            if session:
-                break
+        session = b""
+        while not session:
+            asked = (self._session or "", self._worker, self._egress, self.spider, self._ttl, flush)
+            session, begins, run, self._life, flushes = self.server.call("open", *asked)
         self._session, self._run = int(session), int(run)
         self._settled_in = self._life
         self._written = []
-        if self.flushes:
-            self.flushes = False
-            if len(self.sessions()) == 1:
-                self.clear()
-                return True
-            logger.warning("SCHEDULER_FLUSH_ON_START: nothing is flushed, another worker crawls")
-        return bool(begins)
+        if flushes:
+            self._flush()
+        return bool(begins), bool(flushes)
 
     def beat(self, states: Mapping[Lease, State], *, hungry: bool = False) -> Beat:
         saved: list[Any] = []
@@ -173,13 +175,11 @@ class RedisFrontier:
 
     def close(self) -> None:
         if self._session:
+            if not self.persists:
+                self._begin("over")
             while not self.server.call("end", self._session):
                 pass
             self._session = 0
-            if not self.persists and not self.sessions():
-                counts = self.counts()
-                if not counts.ready + counts.asleep + counts.leased:
-                    self.clear()
         self.server.client.close()
 
     @property
@@ -276,7 +276,8 @@ class RedisFrontier:
         values = {name: int(value or 0) for name, value in zip(COUNTS, found, strict=True)}
         return Counts(**values, hosts=int(hosts))
 
-    def clear(self) -> None:
+    def _flush(self) -> None:
+        """Forget every visit of this spider."""
         client, prefix = self.server.client, self.server.prefix
         with self.server.errors():
             keys = [*client.scan_iter(match=f"{self.key}:*", count=1000)]
@@ -287,9 +288,10 @@ class RedisFrontier:
                     _, generation, spider = lease.split()
                     if int(spider) == self.spider:
                         keys.append(b"%s:o:%s" % (prefix.encode(), generation))
-            for start in range(0, len(keys), 1000):
-                client.unlink(*keys[start : start + 1000])
-            client.hdel(f"{self.key}:i", *COUNTS)
+        mine = (self._session, self.spider, self._ttl)
+        for start in range(0, len(keys), 1000):
+            self.server.call("flush", *mine, *keys[start : start + 1000])
+        self.server.call("flush", *mine)
 
     # Seeds
 

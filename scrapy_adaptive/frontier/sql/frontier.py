@@ -39,7 +39,7 @@ from .connecting import Database
 from .hosts import Hosts
 from .links import Links
 from .liveness import Liveness
-from .schema import LEASE, QUEUE, SESSION, SPIDER, VISIT, prepare
+from .schema import LEASE, SESSION, SPIDER, prepare
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
@@ -255,11 +255,6 @@ class SqlFrontier:
         with self.database.transaction() as connection:
             row = connection.execute(sql.COUNTS, {"spider": self.spider}).one()
         return Counts(**{name: int(value) for name, value in row._mapping.items()})
-
-    def clear(self) -> None:
-        with self.database.transaction() as connection:
-            connection.execute(VISIT.delete().where(VISIT.c.spider_id == self.spider))
-            connection.execute(QUEUE.delete().where(QUEUE.c.spider_id == self.spider))
 
     # The spider
 

@@ -23,7 +23,7 @@
 --   P:k:E         zset    host -> instant before which nobody takes it
 --   P:t:E:HOST    string  what was learned of it, with the instant
 --   P:o:GEN       hash    visits that are given out under a generation: id -> priority, record
---   P:N:i         hash    the spider: counts, run, generation, its own state
+--   P:N:i         hash    the spider: counts, run, generation, its own state, the session that flushes
 --   P:N:e         set     egresses
 --   P:N:m:E       set     sessions
 --   P:N:r:E       zset    hosts by their best visit: what may be leased

@@ -1,12 +1,19 @@
 -- Begin a session of a spider; says whether a new run of its crawl begins.
 -- ARGV 2=session to end first ('' for none) 3=worker 4=egress 5=spider 6=ttl ms
--- returns {session or '' (call again: the old one is not ended yet), begins, run, run id of the server}
+--      7=when the spider's visits are to be flushed (idle: nobody visits; over: nor is anything left)
+-- returns {session or '' (call again: the old one is not ended yet), begins, run, run id of the server,
+-- whether to flush}
 local egress, n, ttl = ARGV[4], ARGV[5], tonumber(ARGV[6])
 local S = spider(n)
 local _, life = grace(ttl, ARGV[2] == '')
 if ARGV[2] ~= '' then
   local left = end_session(ARGV[2], 2000)
-  if left <= 0 then flush(); return {'', 0, 0, ''} end
+  if left <= 0 then flush(); return {'', 0, 0, '', 0} end
+end
+local flusher = redis.call('HGET', S .. ':i', 'flusher')
+if flusher and is_alive(flusher) then
+  flush()
+  return redis.error_reply('BUSY another worker flushes the frontier')
 end
 if redis.call('SADD', S .. ':e', egress) == 1 then
   -- What may be leased is the same from here.
@@ -21,12 +28,16 @@ if redis.call('SADD', S .. ':e', egress) == 1 then
     for _, host in ipairs(redis.call('ZRANGE', S .. ':z:' .. from, 0, -1)) do place(n, egress, host) end
   end
 end
-local is_left = count_of(n, 'ready') + count_of(n, 'leased') + redis.call('ZCARD', S .. ':d') > 0
+local lives = false
 for _, each in ipairs(egresses(n)) do
   for _, session in ipairs(redis.call('SMEMBERS', S .. ':m:' .. each)) do
-    is_left = is_left or is_alive(session)
+    lives = lives or is_alive(session)
   end
 end
+local is_left = lives or count_of(n, 'ready') + count_of(n, 'leased') + redis.call('ZCARD', S .. ':d') > 0
+-- Who has died while it flushed leaves the rest of that to whoever comes next.
+local flushes = flusher or ARGV[7] == 'idle' and not lives or ARGV[7] == 'over' and not is_left
+is_left = is_left and not flushes
 local run = tonumber(redis.call('HGET', S .. ':i', 'run')) or 0
 if not is_left then
   if run > 1 then redis.call('RPUSH', S .. ':gone', 'v' .. run) end
@@ -37,5 +48,6 @@ redis.call('ZADD', P .. ':sessions', now + ttl, session)
 redis.call('HSET', P .. ':n:' .. session, 'worker', ARGV[3], 'egress', egress, 'spider', n, 'hungry', 0,
   'ends others', now + ttl)
 redis.call('SADD', S .. ':m:' .. egress, session)
+if flushes then redis.call('HSET', S .. ':i', 'flusher', session) end
 flush()
-return {session, is_left and 0 or 1, run, life}
+return {session, is_left and 0 or 1, run, life, flushes and 1 or 0}
