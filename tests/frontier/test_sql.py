@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +17,7 @@ import pytest
 from sqlalchemy import event
 
 from scrapy_adaptive.frontier.poller import Ranking
-from scrapy_adaptive.frontier.protocol import Done, FrontierError, UnavailableError
+from scrapy_adaptive.frontier.protocol import Done, FrontierError, Held, UnavailableError
 from scrapy_adaptive.frontier.sql import connecting
 from scrapy_adaptive.frontier.sql import statements as sql
 from scrapy_adaptive.frontier.sql.frontier import SqlFrontier
@@ -148,3 +151,81 @@ def test_what_does_not_pass_by_itself_is_no_outage(started: Callable[[], SqlFron
         connection.exec_driver_sql("ALTER TABLE adaptive_visit RENAME TO mine")
     with pytest.raises(FrontierError, match="adaptive_visit"):
         one.turn([], [page("a", 1)], {})
+
+
+@pytest.fixture
+def pair(started: Callable[[], SqlFrontier]) -> tuple[SqlFrontier, SqlFrontier, list[Held]]:
+    """Two workers that each hold a host, of which more is ready."""
+    one, two = started(), started()
+    held = []
+    for frontier, host in ((one, "a"), (two, "b")):
+        frontier.open(host, "shared", 10.0)
+        frontier.turn([], [page(host, 0), page(host, 1)], {})
+        held += frontier.lease(1, 1).held
+    return one, two, held
+
+
+def at_once(*calls: Callable[[], object]) -> None:
+    """Make these calls, each in a thread; what one of them raises is raised."""
+    with ThreadPoolExecutor() as pool:
+        for each in [pool.submit(call) for call in calls]:
+            each.result()
+
+
+@pytest.mark.parametrize(("name", "numbers"), [("_end", (0, 2)), ("_refill", (2,))])
+def test_workers_that_find_links_to_each_others_hosts_do_not_wait_in_a_circle(
+    pair: tuple[SqlFrontier, SqlFrontier, list[Held]],
+    name: str,
+    numbers: tuple[int, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each has done what the other finds, or takes more of its own host."""
+    one, two, (of_one, of_two) = pair
+    both = threading.Barrier(2)
+    call = getattr(SqlFrontier, name)
+
+    def meet(*given: Any) -> Any:
+        answer = call(*given) if name == "_end" else None
+        with suppress(threading.BrokenBarrierError):  # one may wait for the other, until it is over
+            both.wait(0.5)
+        return answer if name == "_end" else call(*given)
+
+    monkeypatch.setattr(SqlFrontier, name, meet)
+
+    def turn(frontier: SqlFrontier, held: Held, host: str) -> None:
+        done = [Done(held.lease, held.visits[0].id)] if name == "_end" else []
+        new = [page(host, number) for number in numbers]
+        visits = frontier.turn(done, new, {held.lease: 1}).refills[held.lease]
+        assert visits is not None
+        assert len(visits) == 1
+
+    at_once(partial(turn, one, of_one, "b"), partial(turn, two, of_two, "a"))
+    assert one.counts().ready == 2
+
+
+def test_a_poll_waits_for_nobody_who_waits_for_what_it_has_found_to_be_due(
+    started: Callable[[], SqlFrontier], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A turn holds the queue of one host, and needs that of another, of which something is due."""
+    one, two = started(), started()
+    one.open("one", "shared", 10.0)
+    one.turn([], [page("a", 1), page("b", 1, delay=5.0)], {})
+    clock.now += 6.0
+    both = threading.Barrier(2, timeout=20)
+    choose = one._choose
+
+    def meet(*given: Any) -> Any:
+        both.wait()
+        return choose(*given)
+
+    monkeypatch.setattr(one, "_choose", meet)
+
+    def turn() -> None:
+        with two.database.transaction() as connection:
+            numbers = two.hosts.numbers(connection, ["a", "b"])
+            two.touch(connection, [numbers["a"]])
+            both.wait()
+            two.touch(connection, [numbers["b"]])
+
+    at_once(lambda: one.lease(9, 9), turn)
+    assert one.counts().leased == 2

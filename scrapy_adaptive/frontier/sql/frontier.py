@@ -2,11 +2,13 @@
 
 Laws
 ----
-* Each call is one transaction.
-* Tables are written in one order (visits that were given, hosts, new visits, queues, leases), and
-  rows of each in the order of their keys: two workers do not wait for each other in a circle.
+* Each call is one transaction; a poll finds out in one before it what is ready by now.
+* Tables are written in one order (hosts, new visits, visits that were given, queues, leases), and
+  rows of each in the order of their keys: two workers do not wait for each other in a circle. Who
+  adds a visit that is known waits for whoever has just changed it: so that comes first.
 * A poll passes over hosts that another poll is about to take: it waits for none of them.
 * Who gives visits out has locked their leases first: nobody frees them in between.
+* A turn and a poll lock queues once, all that they need in the order of their keys.
 * A queue's score and count are derived anew from its visits whenever they change: they cannot
   drift.
 """
@@ -203,12 +205,14 @@ class SqlFrontier:
         self, hosts: int, visits: int, only: str | None, back: Mapping[Lease, Sequence[int]]
     ) -> Leased:
         with self.database.transaction() as connection:
+            ready = set(self._give_back(connection, back))
+            if only is None:
+                ready.update(self._promote(connection, self.database.now(connection)))
+            self.touch(connection, ready)
+        with self.database.transaction() as connection:
             now = self._live(connection)
-            returned = self._give_back(connection, back)
             if only is not None:
-                self.touch(connection, returned)
                 return self._lease_one(connection, only, now)
-            self.touch(connection, {*returned, *self._promote(connection, now)})
             chosen = self._choose(connection, hosts, visits, now)
             held = self._take_all(connection, chosen, now)
             self.touch(connection, chosen)
@@ -219,12 +223,11 @@ class SqlFrontier:
         with self.database.transaction() as connection:
             mine = self._locked(connection, refill)
             now = self.database.now(connection)
-            touched = self._end(connection, done, now)
             added, hosts = self._links.add(connection, new, self._run, now)
-            touched.update(hosts)
-            if touched:
-                self.touch(connection, touched)
+            hosts |= self._end(connection, done, now)
             refills = self._refill(connection, refill, mine)
+            given = {mine[lease] for lease, visits in refills.items() if visits}
+            self.touch(connection, hosts | given)
         return Turn(refills, added, len(new) - added)
 
     def settle(self, held: Mapping[Lease, Collection[int]]) -> list[Lease]:
@@ -505,7 +508,6 @@ class SqlFrontier:
                 found = refills[self._leases[row.host_id]]
                 if found is not None:
                     found.append(_given(row))
-            self.touch(connection, hosts)
         for given_out in refills.values():
             if given_out is not None:
                 given_out.sort(key=lambda each: (-each.priority, each.id))

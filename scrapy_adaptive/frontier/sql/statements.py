@@ -108,7 +108,7 @@ _NEXT = f"""
 
 _REFILL = """
 SELECT p.id FROM adaptive_queue q CROSS JOIN {visits}
-WHERE q.spider_id = :spider AND q.host_id IN :hosts AND q.score IS NOT NULL
+WHERE q.spider_id = :spider AND q.host_id IN :hosts
 """
 REFILL_SQLITE = text(
     _REFILL.format(visits=f"adaptive_visit p ON p.id IN ({_NEXT.format(columns='id')})")
