@@ -26,6 +26,7 @@ from scrapy_adaptive.frontier.protocol import (
     Held,
     Lease,
     State,
+    Turn,
     UnavailableError,
     Visit,
 )
@@ -296,6 +297,9 @@ class Pushed:
     def on_taken(self, most: int) -> None:
         self.taken += most
 
+    def take_written(self) -> list[int]:
+        return [7]
+
 
 def test_a_batch_of_seeds_that_is_larger_than_the_orders_is_taken_in_parts(
     session: Session, owner: Idle, monkeypatch: pytest.MonkeyPatch
@@ -323,3 +327,31 @@ def test_an_error_that_says_why_ends_the_crawl_without_a_traceback(
     assert str(error) in line.getMessage()
     assert bool(line.exc_info) == isinstance(error, RuntimeError)
     assert closed == ["adaptive_frontier_failed"]
+
+
+def test_links_that_are_too_many_for_a_turn_leave_before_their_visit(
+    session: Session,
+    frontier: Frontier,
+    outbox: Outbox,
+    done: Held,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And before the seed that they are of; a database had refused them all, each second for ever."""
+    monkeypatch.setattr("scrapy_adaptive.adapters.frontier.outbox.MOST_LINKS", 2, raising=False)
+    told: list[object] = []
+    turn = frontier.turn
+
+    def on_turn(done: Sequence[Done], new: Sequence[Visit], refill: Mapping[Lease, int]) -> Turn:
+        told.append((len(done), [visit.url for visit in new]))
+        return turn(done, new, refill)
+
+    monkeypatch.setattr(frontier, "turn", on_turn)
+    seeds: Any = Pushed()
+    seeds.frontier = SimpleNamespace(seeds_written=told.append)
+    session.seeds = seeds
+    outbox.add_links([Visit("a", f"http://a/{number}") for number in range(1, 6)])
+    session.tick()
+    urls = [f"http://a/{number}" for number in range(1, 6)]
+    assert told == [(0, urls[:2]), (0, urls[2:4]), [7], (1, urls[4:])]
+    assert len(outbox) == 0
+    assert frontier.counts().ready == 5

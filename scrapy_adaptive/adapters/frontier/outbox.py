@@ -2,7 +2,9 @@
 
 Laws
 ----
-* A visit and its links leave in one turn.
+* A visit leaves in one turn with the last of its links, or later.
+* A turn takes so many links and no more, however many a page has: others wait for it, and so does
+  the heartbeat.
 * Links that were added not long ago are not sent again: what is done after them is written down
   with them or later, so that they cannot be lost.
 """
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scrapy_adaptive.frontier.protocol import Done, Visit
+
+MOST_LINKS = 5_000
+"""Links of one turn: well within what a statement may name, and what Redis does without a pause."""
 
 MOST_KNOWN = 100_000
 """Fingerprints that are remembered."""
@@ -64,11 +69,18 @@ class Outbox:
         self._done.append(done)
         self.add_links(links)
 
+    @property
+    def has_more(self) -> bool:
+        """Whether there is what no turn has taken yet."""
+        return bool(self._done or self._new)
+
     def take(self) -> tuple[list[Done], list[Visit]]:
-        """What the next turn brings: all there is, with what a turn that failed has left."""
+        """What the next turn brings: all there is, with what a turn that failed has left; where
+        that is too much the first links alone."""
         done, new = self._under_way
-        self._under_way = ([*done, *self._done], [*new, *self._new])
-        self._done, self._new = [], []
+        done, new = [*done, *self._done], [*new, *self._new]
+        self._done, self._new = (done, new[MOST_LINKS:]) if len(new) > MOST_LINKS else ([], [])
+        self._under_way = ([] if self._done else done, new[:MOST_LINKS])
         return self._under_way
 
     def forget_done(self) -> None:

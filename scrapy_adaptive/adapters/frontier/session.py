@@ -390,10 +390,11 @@ class Session:
         return now >= self._flushed_at + each
 
     def _turn(self, now: float) -> None:
-        self._flushed_at = now
         done, new = self._outbox.take()
+        is_whole = not self._outbox.has_more
+        self._flushed_at = now if is_whole else -math.inf
         refill = {} if self._owner.is_closing else self._owner.dry_hosts()
-        written = [] if self.seeds is None else self.seeds.take_written()
+        written = self.seeds.take_written() if self.seeds is not None and is_whole else []
 
         def call() -> Turn:
             if done:
