@@ -336,7 +336,7 @@ def test_links_that_are_too_many_for_a_turn_leave_before_their_visit(
     done: Held,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """And before the seed that they are of; a database had refused them all, each second for ever."""
+    """And before the seed that they are of; a database had refused them all, for ever."""
     monkeypatch.setattr("scrapy_adaptive.adapters.frontier.outbox.MOST_LINKS", 2, raising=False)
     told: list[object] = []
     turn = frontier.turn

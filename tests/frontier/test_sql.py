@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import fcntl
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
@@ -229,3 +230,17 @@ def test_a_poll_waits_for_nobody_who_waits_for_what_it_has_found_to_be_due(
 
     at_once(lambda: one.lease(9, 9), turn)
     assert one.counts().leased == 2
+
+
+def test_a_database_that_another_process_is_just_making_is_waited_for(tmp_path: Path) -> None:
+    """Several workers that begin together make it together."""
+    with closing(sqlite3.connect(tmp_path / "crawl.db", check_same_thread=False)) as other:
+        other.isolation_level = None
+        other.execute("BEGIN IMMEDIATE")
+        other.execute("CREATE TABLE found (number)")
+        timer = threading.Timer(0.2, other.execute, ["COMMIT"])
+        timer.start()
+        frontier = SqlFrontier(f"sqlite:///{tmp_path}/crawl.db", "spider", Ranking())
+        timer.join()
+        assert frontier.turn([], [page("a", 1)], {}).added == 1
+        frontier.close()

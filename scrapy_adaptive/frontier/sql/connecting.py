@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 PATIENCE = 10
 """Seconds that a call waits for a lock or for a connection, and a transaction for its next word."""
 
+RETRY = 0.02
+"""Seconds between two looks whether a lock is free, where SQLite does not wait for it."""
+
 CHECKPOINT = 20_000
 """Pages of SQLite's log between two checkpoints: they cost most of a commit."""
 
@@ -76,8 +79,8 @@ class Database:
         @event.listens_for(engine, "connect")
         def on_connect(connection: Any, record: Any) -> None:
             connection.isolation_level = None  # the driver begins no transaction of its own
+            _write_ahead(connection)
             for pragma in (
-                "journal_mode=WAL",
                 "synchronous=NORMAL",
                 f"wal_autocheckpoint={CHECKPOINT}",
                 "cache_size=-65536",
@@ -133,6 +136,19 @@ class Database:
         if self._clock is not None:
             return int(self._clock() * 1000)
         return int(connection.execute(CLOCK).scalar_one())
+
+
+def _write_ahead(connection: Any) -> None:
+    """Have SQLite keep a write-ahead log: to begin one it waits for no lock by itself."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except connection.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() >= deadline:
+                raise
+        time.sleep(RETRY)
 
 
 def _told(error: DBAPIError) -> str:
