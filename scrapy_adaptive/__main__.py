@@ -19,7 +19,7 @@ from scrapy.utils.sitemap import Sitemap
 
 from scrapy_adaptive.adapters import rules_command as rules
 from scrapy_adaptive.adapters.frontier.redis_settings import connector
-from scrapy_adaptive.adapters.frontier.rights import host_of
+from scrapy_adaptive.adapters.frontier.rights import NO_NAME, Rights, host_of
 from scrapy_adaptive.command_line import run_command
 from scrapy_adaptive.frontier import commands as frontier
 from scrapy_adaptive.report import commands as report
@@ -59,6 +59,8 @@ def project_of() -> frontier.Project:
 
     def page(url: str) -> tuple[str, str, bytes]:
         request = Request(url)
+        if not Rights.concern(request):
+            raise ValueError(NO_NAME)
         return host_of(request), request.url, made.fingerprint(request)
 
     return frontier.Project(

@@ -128,6 +128,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         ["add", "port.txt"],
         "no URL (Port out of range 0-65535): 'http://a:99",
     ),
+    "a line with a name of nobody": (
+        ["add", "nul.txt"],
+        "line 1 is no URL (nobody can have its host's name): 'http://a\\x00b/'",
+    ),
     "a priority that is no number": (["add", "urls.txt", "--priority", "nan"], "must be a number"),
     "a priority without end": (["swap", "--host", "a", "--priority", "inf"], "must be a number"),
     "no such file": (["add", "none.txt"], "No such file"),
@@ -152,6 +156,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(
     Path("urls.txt").write_text("http://127.0.0.1/a\nnothing\n")
     Path("half.txt").write_text("http://[bad/\n")
     Path("port.txt").write_text("http://a:99999/\n")
+    Path("nul.txt").write_text("http://a\0b/\n")
     Path("page.html").write_text("<html><body>page</body></html>")
     index = SITEMAP.replace("urlset", "sitemapindex")
     Path("index.xml").write_text(index.format("<sitemap><loc>/etc/passwd</loc></sitemap>"))

@@ -18,7 +18,7 @@ from scrapy_adaptive.frontier.protocol import Visit
 
 from .outcome import again_rule
 from .payload import Payloads, UnstorableError
-from .rights import Rights, host_of
+from .rights import NO_NAME, Rights, host_of
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -80,7 +80,7 @@ class Links:
         if not self.is_wanted(request):
             return None
         if not Rights.concern(request):
-            raise UnstorableError("nobody can have its host's name")
+            raise UnstorableError(NO_NAME)
         payload = self.payloads.write(request)
         size = len(request.url) + len(payload)
         if size > self._most_bytes:

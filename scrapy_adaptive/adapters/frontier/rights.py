@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 LONGEST_HOST = 253
 """Characters of a host's name, as DNS has it."""
 
+NO_NAME = "nobody can have its host's name"
+"""Why a request needs no lease, and becomes no row."""
+
 
 class TakenBackError(IgnoreRequest):
     """This visit is another's now, or comes later: nothing of it is told to the spider."""
