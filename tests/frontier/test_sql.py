@@ -21,8 +21,10 @@ from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.frontier.protocol import Done, FrontierError, Held, UnavailableError
 from scrapy_adaptive.frontier.sql import connecting
 from scrapy_adaptive.frontier.sql import statements as sql
+from scrapy_adaptive.frontier.sql.admin import Admin
 from scrapy_adaptive.frontier.sql.frontier import SqlFrontier
 from scrapy_adaptive.frontier.sql.liveness import Liveness
+from scrapy_adaptive.frontier.sql.schema import ASLEEP
 from tests.frontier.conftest import Clock, Opened
 from tests.frontier.test_conformance import page, urls
 from tests.servers.postgres import Postgres
@@ -244,3 +246,19 @@ def test_a_database_that_another_process_is_just_making_is_waited_for(tmp_path: 
         timer.join()
         assert frontier.turn([], [page("a", 1)], {}).added == 1
         frontier.close()
+
+
+def test_visits_of_more_hosts_than_a_statement_may_name_are_due_again(
+    started: Callable[[], SqlFrontier],
+) -> None:
+    """A broad crawl has so many hosts that are gone."""
+    frontier, count = started(), 66_000
+    with frontier.database.transaction() as connection:
+        connection.exec_driver_sql(
+            f"INSERT INTO adaptive_host (host) SELECT 'h' || n FROM generate_series(1, {count}) n"
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO adaptive_visit (spider_id, host_id, url, payload, state, error) "
+            f"SELECT {frontier.spider}, id, host, '', {ASLEEP}, 'gone' FROM adaptive_host"
+        )
+    assert Admin(frontier).retry(least=None, most=None, host=None) == count

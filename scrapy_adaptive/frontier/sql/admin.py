@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from .frontier import SqlFrontier
 
+BATCH = 1000
+"""Visits of one transaction."""
+
 PER_HOST = text(f"""
 SELECT h.host AS host,
     sum(CASE WHEN v.state = {READY} THEN 1 ELSE 0 END) AS ready,
@@ -72,25 +75,29 @@ class Admin:
 
     def retry(self, *, least: int | None, most: int | None, host: str | None) -> int:
         """Visits that have failed are due now; of these statuses, where they are given."""
-        with self._database.transaction() as connection:
-            now = self._database.now(connection)
-            failed = VISIT.c.error.is_not(None)
-            if least is not None and most is not None:
-                failed = VISIT.c.status.between(least, most)
-            chosen = select(VISIT.c.id, VISIT.c.host_id).where(
-                VISIT.c.spider_id == self._spider, VISIT.c.state == ASLEEP, failed
-            )
-            if host is not None:
-                number = select(HOST.c.id).where(HOST.c.host == host).scalar_subquery()
-                chosen = chosen.where(VISIT.c.host_id == number)
-            rows = connection.execute(chosen).all()
-            ids = [row.id for row in rows]
-            for start in range(0, len(ids), 1000):
-                part = VISIT.c.id.in_(ids[start : start + 1000])
+        failed = VISIT.c.error.is_not(None)
+        if least is not None and most is not None:
+            failed = VISIT.c.status.between(least, most)
+        chosen = select(VISIT.c.id, VISIT.c.host_id).where(
+            VISIT.c.spider_id == self._spider, VISIT.c.state == ASLEEP, failed
+        )
+        if host is not None:
+            number = select(HOST.c.id).where(HOST.c.host == host).scalar_subquery()
+            chosen = chosen.where(VISIT.c.host_id == number)
+        last = count = 0
+        while True:
+            following = chosen.where(VISIT.c.id > last).order_by(VISIT.c.id).limit(BATCH)
+            with self._database.transaction() as connection:
+                now = self._database.now(connection)
+                rows = connection.execute(following).all()
+                part = VISIT.c.id.in_([row.id for row in rows])
                 due = VISIT.update().where(part, VISIT.c.state == ASLEEP)
                 connection.execute(due.values(state=READY, due=now, error=None))
-            self._frontier.touch(connection, {row.host_id for row in rows})
-        return len(ids)
+                self._frontier.touch(connection, {row.host_id for row in rows})
+            count += len(rows)
+            if len(rows) < BATCH:
+                return count
+            last = rows[-1].id
 
     def swap(self) -> int:
         """Have workers give back what they have not sent; returns the new generation."""
@@ -116,7 +123,7 @@ class Admin:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Every visit, by its number."""
-        last, size = 0, 1000
+        last = 0
         while True:
             with self._database.transaction() as connection:
                 asked = (
@@ -124,12 +131,12 @@ class Admin:
                     .join(HOST, HOST.c.id == VISIT.c.host_id)
                     .where(VISIT.c.spider_id == self._spider, VISIT.c.id > last)
                     .order_by(VISIT.c.id)
-                    .limit(size)
+                    .limit(BATCH)
                 )
                 found = connection.execute(asked).mappings().all()
             for row in found:
                 yield dict(row)
-            if len(found) < size:
+            if len(found) < BATCH:
                 return
             last = found[-1]["id"]
 
