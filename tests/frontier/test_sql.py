@@ -20,7 +20,6 @@ from sqlalchemy import event
 from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.frontier.protocol import Done, FrontierError, Held, UnavailableError
 from scrapy_adaptive.frontier.sql import connecting
-from scrapy_adaptive.frontier.sql import statements as sql
 from scrapy_adaptive.frontier.sql.admin import Admin
 from scrapy_adaptive.frontier.sql.frontier import SqlFrontier
 from scrapy_adaptive.frontier.sql.liveness import Liveness
@@ -114,14 +113,18 @@ def test_a_worker_that_is_killed_while_it_frees_the_hosts_of_the_dead_loses_no_v
 ) -> None:
     """Another had passed over these hosts, and forgotten whose visits they gave out."""
     dead, killed, other = started(), started(), started()
-    dead.open("dead", "shared", 10.0)
+    for each in (dead, killed, other):
+        each.open("worker", "shared", 10.0)
     dead.turn([], [page("a", 1)], {})
     assert urls(dead.lease(1, 1)) == ["http://a/1"]
-    clock.now += 120.0
+    for _ in range(2):
+        clock.now += 4.0
+        killed.beat({})
+        other.beat({})
+    clock.now += 4.0
     with killed.database.engine.connect() as connection:  # it is never committed
-        asked = {"now": killed.database.now(connection), "most": 9}
-        assert len(connection.execute(sql.DEAD_POSTGRESQL, asked).all()) == 1
-        other.open("other", "shared", 10.0)
+        assert killed._reap(connection, killed.database.now(connection)) == 1
+        other.beat({})
     other.beat({})
     assert urls(other.lease(1, 1)) == ["http://a/1"]
 

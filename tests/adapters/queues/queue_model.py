@@ -31,6 +31,9 @@ class Entry:
     """In the order of arrival."""
     kind: int
     can_be_saved: bool = True
+    was_saved: bool = False
+    """Whether it came back before the crawl was interrupted: the queue knows it again when it is
+    the topmost."""
 
 
 class Turns:
@@ -92,6 +95,8 @@ class Pile:
     def save(self) -> None:
         """Keep what survives the process."""
         self.entries = [each for each in self.entries if each.can_be_saved]
+        for each in self.entries:
+            each.was_saved = each.kind == BACK
 
     def _place(self, entry: Entry) -> tuple[int, int, int]:
         newest_first = self._lifo and entry.kind == NEW

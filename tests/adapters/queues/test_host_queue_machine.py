@@ -36,8 +36,9 @@ KEYS = [NOBODY, SHARED, *"abcd", *(host + OPTED_OUT for host in "abcd")]
 PRIORITIES = st.sampled_from([0, 0, 0, 1, -1])
 PICKS = st.integers(0, 63)
 SECONDS = st.sampled_from([0.0, 0.1, 0.25, 2.0, 15.0])
-MOST_SECONDS = 20
-"""For as long a closing spider serves what is merely paced."""
+STEP, MOST_STEPS = 5.0, 100
+"""Seconds between two looks at a closing spider, which serves what is merely paced, and how many of
+them."""
 
 REPLIES = st.builds(
     Reply,
@@ -154,12 +155,14 @@ class Queues(Follower):
         self.room.begin_close()
         for request in list(self.on_way):
             self.arrive_at_gate(request)
-        for _ in range(MOST_SECONDS):
+        for _ in range(MOST_STEPS):
             for request in self.wired:
                 self.room.answer(request, reply)
-            self.room.run(1.0)
+            self.room.run(STEP)
             self.room.traffic.tick()
-        self.look()
+            self.look()
+            if not self.past:
+                break
         assert not self.past
         self.room.close()
         self.memory = Pile(self.lifo)
