@@ -186,7 +186,10 @@ class Slots:
         kept, pause = self._forgotten.kept(key), self._forgotten.lasting_pause(key, now)
         self._forgotten.remove(key)
         if kept is not None:
-            begin(slot, kept.state, now - kept.at, now)
+            try:
+                begin(slot, kept.state, now - kept.at, now)
+            except ValueError:  # what it had learned is beyond what a state may hold
+                slot = self._new(key, now)
         if pause is not None and slot.paused_until < pause.until - ROUNDING:
             _pause(slot, pause, now)
         return slot

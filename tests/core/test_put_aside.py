@@ -56,6 +56,19 @@ class TestRecalled:
         assert virtual.governor.states(0.0)["a"]["learned"] == state["learned"]
         assert virtual.slot().rate == 2.0
 
+    def test_a_slot_of_which_more_is_known_than_a_state_may_hold_begins_anew(self) -> None:
+        """Pages in no time, without an in-flight limit: the rate is beyond all that is read."""
+        virtual = Virtual(UNPACED, ceiling="hold", max_slots=1)
+        ceiling = virtual.slot().ceiling
+        assert isinstance(ceiling, Hold)
+        ceiling.recall(Learned(1e12, 2e12))
+        ceiling.state.bracket.lo = 1e12
+        virtual.fetch()
+        virtual.wait(1.0)
+        virtual.fetch(key="b")
+        assert "a" not in virtual.governor
+        virtual.fetch()
+
     def test_a_wait_that_no_site_asks_for_is_a_day_from_when_it_was_read(self) -> None:
         """Not from when the slot is first used."""
         before = Virtual(UNPACED)

@@ -29,6 +29,7 @@ from .values import (
     read_remaining,
     read_reset,
     read_retry_after,
+    split,
 )
 
 HeaderValues: TypeAlias = Mapping[str, Sequence[bytes]]
@@ -152,6 +153,11 @@ class _Reader:
         """Read each line of a header by itself; a malformed one leaves None in its place."""
         return [self._read(name, line, read) for line in self.headers.get(name, ())]
 
+    def joined(self, name: str, read: Callable[[bytes], _T]) -> list[_T | None]:
+        """The same, of lines that a proxy may have joined."""
+        lines = self.headers.get(name, ())
+        return [self._read(name, part, read) for line in lines for part in split(line)]
+
     def structured(self, name: str, read: Callable[[bytes], Iterable[_T]]) -> list[_T]:
         """Read the lines of a structured field as one value (RFC 9651 section 4.2)."""
         lines = self.headers.get(name)
@@ -245,15 +251,18 @@ def _read_triplets(
 ) -> list[_Keyed]:
     """Read -Limit, -Remaining and -Reset; the n-th lines of the three belong together.
 
-    -Limit is a policy list whose first member is in force: draft 03 writes `100, 100;w=60`.
+    -Limit is a policy list whose first member is in force: draft 03 writes `100, 100;w=60`. Where
+    there is a -Remaining for each member, they were lines that a proxy has joined.
     """
     found = []
-    for limits, remaining, wait in zip_longest(
-        reader.lines(f"{family}-limit", _read_policies),
-        reader.lines(f"{family}-remaining", read_remaining),
-        reader.lines(f"{family}-reset", reset),
+    limits = reader.lines(f"{family}-limit", _read_policies)
+    remaining = reader.joined(f"{family}-remaining", read_remaining)
+    if len(limits) == 1 and limits[0] is not None and len(limits[0]) == len(remaining):
+        limits = [[each] for each in limits[0]]
+    for line, count, wait in zip_longest(
+        limits, remaining, reader.joined(f"{family}-reset", reset)
     ):
-        policies.add(limits or ())
-        if limits or remaining is not None or wait is not None:
-            found.append((limits[0][0] if limits else "", Quota(remaining, wait)))
+        policies.add(line or ())
+        if line or count is not None or wait is not None:
+            found.append((line[0][0] if line else "", Quota(count, wait)))
     return found

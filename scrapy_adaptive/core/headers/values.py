@@ -33,6 +33,15 @@ _HTTP_DATE = re.compile(
 _ISO_DATE = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)?")
 
 
+def split(value: bytes) -> list[bytes]:
+    """The lines that a proxy may have joined in one (RFC 9110 section 5.3), empty ones aside.
+
+    >>> split(b"0, 500"), split(b"Mon, 01 Jan 2024 00:00:00 GMT"), split(b"")
+    ([b'0', b'500'], [b'Mon, 01 Jan 2024 00:00:00 GMT'], [b''])
+    """
+    return [part for part in _LIST.split(value) if part] or [value]
+
+
 def read_number(value: bytes) -> float:
     """Read ASCII digits with at most one point: no sign, exponent, underscore, NaN or infinity."""
     if not _NUMBER.fullmatch(value) or float(value) >= MAX_NUMBER:
@@ -66,10 +75,7 @@ def read_retry_after(value: bytes, *, now: float) -> float:
     >>> read_retry_after(b"5, 10", now=0.0)
     10.0
     """
-    waits = [_read_wait(part, now=now) for part in _LIST.split(value) if part]
-    if not waits:
-        raise ValueError("no wait")
-    return max(waits)
+    return max(_read_wait(part, now=now) for part in split(value))
 
 
 def _read_wait(value: bytes, *, now: float) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from scrapy_adaptive.core.state.fields import Amount, Instant, Range
+from scrapy_adaptive.core.state.fields import Amount, Instant, Range, Seconds
 
 IDLE = 1.0
 """Seconds of a gap that always count; what is longer counts up to the delay in use, so that a
@@ -40,7 +40,7 @@ class History:
     """Seconds from the last recovery to the last send."""
     sent_at: Instant | None = None
     """The instant of the last send; None before the first."""
-    gap: Amount = 0.0
+    gap: Seconds = 0.0
     """Mean seconds between two sends of late, pauses aside, from 0 at first: each counts as no less
     than the delay, and as more where the crawler was late."""
 
