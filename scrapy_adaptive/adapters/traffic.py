@@ -136,7 +136,8 @@ class Traffic:
         """Requests that the scheduler did not give out (media, robots.txt), and that wait at the
         gate or for a lease."""
         self._standing: Counter[str] = Counter()
-        """Requests that wait for something else than their slot, by their host's slot."""
+        """Requests that wait for something else than their slot, and robots.txt files under way, by
+        their host's slot."""
         self._robots: dict[Request, tuple[str, int]] = {}
         """robots.txt files under way, their slots, and the places lent of pages that wait."""
         self._host_load = HostLoad(most_hosts)
@@ -205,12 +206,7 @@ class Traffic:
     def has_standing(self, key: str) -> bool:
         """Whether requests of this slot's host have reached the gate, and wait there for something
         else than the slot; or wait for its robots.txt."""
-        if not (self._standing or self._robots):
-            return False
-        host = self.governor.host_of(key)
-        return host in self._standing or any(
-            self.governor.host_of(each) == host for each, _ in self._robots.values()
-        )
+        return bool(self._standing) and self.governor.host_of(key) in self._standing
 
     def is_suspected(self, request: Request) -> bool:
         """Whether the request's page was refused before, and the pace may not be to blame; while
@@ -304,6 +300,7 @@ class Traffic:
             slot.robots_count += 1
             pages = sum(map(self.room.under_way, self.governor.family(key)))
             self._robots[request] = key, pages
+            self._standing[host_key] += 1
             self._engine.lend(pages)
         return is_late
 
@@ -369,11 +366,14 @@ class Traffic:
         try:
             yield
         finally:
-            self._standing[key] -= 1
-            if not self._standing[key]:
-                del self._standing[key]
+            self._end_standing(key)
             self._stand_by(-lends)
             self._engine.lend(-lends)
+
+    def _end_standing(self, host: str) -> None:
+        self._standing[host] -= 1
+        if not self._standing[host]:
+            del self._standing[host]
 
     def _stand_by(self, count: int) -> None:
         """So many more wait that items may wait for: these must not keep responses out."""
@@ -443,7 +443,7 @@ class Traffic:
             return False
         if not (self._engine.has_place and self.room.has_suspect(key)):
             return False
-        blocked = self.governor.blocked_in_queue(key, self.clock())
+        blocked = self.room.blocked(key)
         return blocked is None or blocked.until < math.inf  # else it waits for who waits here
 
     # The way back
@@ -489,6 +489,7 @@ class Traffic:
         """The request has its answer: pages that wait for a robots.txt go on."""
         if request in self._robots:
             key, pages = self._robots.pop(request)
+            self._end_standing(self.governor.host_of(key))
             self._engine.lend(-pages)
             self.governor.slot(key, self.clock()).robots_count -= 1
             self._rearm_family(key)

@@ -106,7 +106,7 @@ class WaitsForALogin:
 
     async def process_request(self, request: Request) -> None:
         path = request.url.rpartition("/")[2]
-        if path in ("first", "login"):
+        if path.startswith(("first", "login", "bad")):
             return
         if self.is_done is None:
             self.is_done = asyncio.Event()
@@ -127,6 +127,12 @@ class WaitsForALogin:
         pytest.param(["1", "2"], {}, id="its first request"),
         pytest.param(["first", "1", "2"], {}, id="a pause"),
         pytest.param(["1"], {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}, id="its only place"),
+        pytest.param(["first", *"123456"], {"CONCURRENT_REQUESTS": 4}, id="a pause of many"),
+        pytest.param(
+            ["first", "bad1", *"12", "bad2", *"34", "bad3", *"56"],
+            {"CONCURRENT_REQUESTS_PER_DOMAIN": 1},
+            id="a page that was refused",
+        ),
     ],
 )
 def test_a_middleware_may_wait_for_a_request_that_is_queued(
@@ -135,6 +141,8 @@ def test_a_middleware_may_wait_for_a_request_that_is_queued(
     """Those that it keeps hold the site's places for a moment, as if about to be sent."""
 
     def answer(visit: Visit) -> Answer:
+        if visit.count == 1 and visit.path.startswith("/bad"):
+            return refusal(503)
         is_refused = visit.path == "/login" and visit.count == 1 and "first" in paths
         return refusal(retry_after=1) if is_refused else Answer()
 

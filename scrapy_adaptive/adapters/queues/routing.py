@@ -282,8 +282,8 @@ class Routing:
         return f"{slot}{sign}{meters}" if sign else slot
 
     def wanted(self, slot: str) -> Wanted:
-        """Which request of this slot serves best."""
-        return self._governor.wanted(slot)
+        """Which request of this slot serves best; where one may be awaited, Scrapy's order does."""
+        return Wanted.ANY if slot in self._late else self._governor.wanted(slot)
 
     def on_popped(self, request: Request | None, queue_key: str, slot: str) -> None:
         """The place is this request's; with None there was no request after all."""
@@ -298,7 +298,7 @@ class Routing:
             self._end(former)
         reservation = Reservation(queue_key, slot, self._clock(), leaf, meters)
         self._reserved[request] = reservation
-        if slot in self._late:
+        if slot in self._late and not self._traffic.has_standing(slot):
             self._let_others(request, reservation)
         elif is_counted:
             self._traffic.await_arrivals(LATE)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from scrapy_adaptive.core.types import Blocked
+
     from .routing import Routing
 
 
@@ -79,6 +81,9 @@ class WaitingRoom(Protocol):
     def gave_out(self, request: Request) -> bool:
         """Whether this request comes from here and is not at the gate yet."""
 
+    def blocked(self, slot: str) -> Blocked | None:
+        """Why no request of this slot may leave; None where one may."""
+
     def ripe_at(self, key: str, now: float) -> float:
         """The instant at which this slot's requests may leave; infinity where none wait."""
 
@@ -137,6 +142,10 @@ class NoRoom:
     def gave_out(self, request: Request) -> bool:
         """Nothing came from here."""
         return False
+
+    def blocked(self, slot: str) -> Blocked | None:
+        """Nothing is held here."""
+        return None
 
     def ripe_at(self, key: str, now: float) -> float:
         """Never."""

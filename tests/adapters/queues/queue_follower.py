@@ -159,6 +159,8 @@ class Follower(RuleBasedStateMachine):
             pile.check_turn(entry.host, alone)
 
     def wanted(self, slot: str) -> Wanted:
+        if self.room.routing._late[slot]:
+            return Wanted.ANY
         known = [each for each in self.room.governor if each.key == slot]
         return known[0].wanted if known and known[0].suspected else Wanted.ANY
 
