@@ -70,19 +70,15 @@ SCRAPYS = (
 OURS = tuple(
     f"ADAPTIVE_{name}"
     for name in (
-        "AGENTS",
         "BACKOFF_RATIO",
         "BURST",
         "CEILING",
         "GLOBAL_COOLDOWN",
         "GLOBAL_RATE",
         "GLOBAL_TRIP_SLOTS",
-        "GLOBAL_WINDOW",
-        "IDENTITY",
         "MAX_DELAY",
         "MAX_METERS",
         "MAX_PAUSE",
-        "MAX_REFUSALS",
         "MAX_SLOTS",
         "RULES",
         "START_DELAY",
@@ -182,4 +178,11 @@ def governor_of(given: Mapping[str, object], chance: Callable[[], float]) -> Gov
         if name not in (*OURS, *SCRAPYS):
             allowed = ", ".join((*OURS, *SCRAPYS))
             raise ValueError(f"{name} changes nothing in a simulation; allowed is {allowed}")
-    return make_governor(read_settings(settings), chance)
+    found = read_settings(settings)
+    for rule in found.rules:
+        if rule.identity is not None:
+            raise ValueError(
+                f"a rule with the identity {rule.identity} changes nothing in a simulation: "
+                "its requests have none"
+            )
+    return make_governor(found, chance)

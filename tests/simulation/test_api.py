@@ -136,6 +136,14 @@ def test_the_same_seed_is_the_same_crawl() -> None:
         ("seconds", {"seconds": 0.0}, "seconds = 0.0"),
         ("a setting that changes nothing", {"settings": {"RETRY_TIMES": 3}}, "RETRY_TIMES"),
         ("one of ours", {"settings": {"ADAPTIVE_RULES_URL": "sqlite:///x"}}, "ADAPTIVE_RULES_URL"),
+        ("whom requests are sent as", {"settings": {"ADAPTIVE_AGENTS": {}}}, "ADAPTIVE_AGENTS"),
+        ("how often one is refused", {"settings": {"ADAPTIVE_MAX_REFUSALS": 1}}, "MAX_REFUSALS"),
+        ("hosts in a time", {"settings": {"ADAPTIVE_GLOBAL_WINDOW": 1}}, "GLOBAL_WINDOW"),
+        (
+            "a rule for one of them",
+            {"settings": {"ADAPTIVE_RULES": {"site": {"rate": 1, "identity": "agent=*"}}}},
+            r"the identity agent=\* changes nothing",
+        ),
         ("a network", {"round_trip": "slow"}, "constant, jittered, heavy-tailed"),
     ],
 )
