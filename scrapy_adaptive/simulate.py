@@ -33,6 +33,7 @@ from scrapy_adaptive.simulation.servers.base import (
     Reply,
     Server,
 )
+from scrapy_adaptive.simulation.servers.ranges import is_finite
 from scrapy_adaptive.simulation.spec import Site, read_spec
 
 __all__ = [
@@ -153,8 +154,9 @@ def simulate(
     Raises:
         ValueError: a setting, a length, a network or a reply of the site that is not allowed.
     """
-    if not 0.0 < seconds < float("inf"):
-        raise ValueError(f"seconds = {seconds}: allowed is a number, more than 0")
+    _check(server, machine)
+    if not (is_finite(seconds) and seconds > 0.0):
+        raise ValueError(f"seconds = {seconds!r}: allowed is a number, more than 0")
     if round_trip not in NETWORKS:
         raise ValueError(f"round_trip = {round_trip!r}: allowed is {', '.join(NETWORKS)}")
     governor = governor_of(settings or {}, random.Random(f"{seed} governor").random)
@@ -164,12 +166,31 @@ def simulate(
     return Simulated(server, seconds, timeline, read(timeline, server, seconds))
 
 
+def _check(server: object, machine: object) -> None:
+    """Nothing, where this site can be crawled, on this machine.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if machine is not None and not callable(machine):
+        raise ValueError(f"machine = {machine!r}: allowed is a BusyMachine")
+    if isinstance(server, Site):
+        raise ValueError(f"read_spec({server.spec!r}) has returned a Site: give its server")
+    methods = (getattr(server, name, None) for name in ("on_arrival", "capacity"))
+    if isinstance(server, type) or not all(map(callable, methods)):
+        raise ValueError(
+            f"server = {server!r}: allowed is an object with methods on_arrival and capacity"
+        )
+
+
 def governor_of(given: Mapping[str, object], chance: Callable[[], float]) -> Governor:
     """The governor of a crawl with these settings.
 
     Raises:
         ValueError: a setting is not allowed, or changes nothing here.
     """
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise ValueError(f"settings = {given!r}: allowed are names, each with a value")
     settings = Settings()
     for name, value in given.items():
         settings.set(name, value, priority="cmdline")

@@ -18,10 +18,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from scrapy_adaptive.core.headers.parse import NO_HINTS, Hints, Quota
 from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.core.types import Answer, Blocked, Outcome, Wanted
 
 from .servers.base import Page, Reply
+from .servers.ranges import is_finite
 
 if TYPE_CHECKING:
     from scrapy_adaptive.core.governor import Governor
@@ -288,8 +290,30 @@ def _check(reply: object, server: Server) -> None:
     Raises:
         ValueError: it is none.
     """
-    allowed = "a Reply with an Outcome, and with seconds of service from 0 up"
-    is_reply = isinstance(reply, Reply) and isinstance(reply.outcome, Outcome)
-    if not (is_reply and isinstance(reply, Reply) and 0.0 <= reply.service < math.inf):
-        name = type(server).__name__
-        raise ValueError(f"{name}.on_arrival has returned {reply!r}: allowed is {allowed}")
+    if (
+        isinstance(reply, Reply)
+        and isinstance(reply.outcome, Outcome)
+        and is_finite(reply.service)
+        and (reply.hints is NO_HINTS or _is_told(reply.hints))
+    ):
+        return
+    allowed = (
+        "a Reply with an Outcome, with seconds of service from 0 up, and with Hints whose numbers "
+        "are None or from 0 up"
+    )
+    name = type(server).__name__
+    raise ValueError(f"{name}.on_arrival has returned {reply!r}: allowed is {allowed}")
+
+
+def _is_told(hints: object) -> bool:
+    """Whether headers can tell that."""
+    if not isinstance(hints, Hints) or not isinstance(hints.quotas, (tuple, list)):
+        return False
+    if not all(isinstance(quota, Quota) for quota in hints.quotas):
+        return False
+    counts = [
+        number
+        for quota in hints.quotas
+        for number in (quota.remaining, quota.reset, quota.limit, quota.window)
+    ]
+    return all(number is None or is_finite(number) for number in (hints.retry_after, *counts))

@@ -13,11 +13,13 @@ import math
 import statistics
 from bisect import bisect_left
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 from .crawl import Timeline
 from .servers.bans import BanServer
 from .servers.base import Server
+from .servers.ranges import is_finite
 from .servers.rates import GRAIN, allowed
 
 FIRST = 600.0
@@ -103,11 +105,11 @@ def reached_at(timeline: Timeline, server: Server, until: float) -> float | None
     `WINDOW_PAGES` pages at the limit, whichever is longer.
     """
     for start in timeline.accepted:
-        limit = server.capacity(start)
+        limit = capacity(server, start)
         if limit <= 0.0:
             continue
         end = start + max(WINDOW, WINDOW_PAGES / limit)
-        wanted = NEAR * allowed(server.capacity, start, end) if end <= until else math.inf
+        wanted = NEAR * allowed(partial(capacity, server), start, end) if end <= until else math.inf
         if _count(timeline.accepted, start, end) >= wanted:
             return start
     return None
@@ -129,6 +131,21 @@ def ban_count(server: Server) -> int:
     return inner.ban_count
 
 
+def capacity(server: Server, now: float) -> float:
+    """What that server allows at an instant, 1/s.
+
+    Raises:
+        ValueError: it is no rate.
+    """
+    limit = server.capacity(now)
+    if is_finite(limit) or limit == math.inf:
+        return limit
+    name = type(server).__name__
+    raise ValueError(
+        f"{name}.capacity has returned {limit!r}: allowed is pages a second, from 0 up to infinity"
+    )
+
+
 def _count(instants: list[float], since: float, until: float) -> int:
     return bisect_left(instants, until) - bisect_left(instants, since)
 
@@ -140,7 +157,7 @@ def _goodput(accepted: list[float], server: Server, since: float, until: float) 
     for piece in range(pieces):
         begin = since + piece * GRAIN
         end = min(begin + GRAIN, until)
-        limit = server.capacity((begin + end) / 2.0)
+        limit = capacity(server, (begin + end) / 2.0)
         if limit < math.inf:
             count += _count(accepted, begin, end)
             oracle += limit * (end - begin)

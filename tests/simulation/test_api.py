@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from scrapy_adaptive.simulate import ACCEPTED, REFUSED, Hints, Outcome, Page, Reply, simulate
+from scrapy_adaptive.core.headers.parse import Quota
+from scrapy_adaptive.simulate import (
+    ACCEPTED,
+    REFUSED,
+    Hints,
+    Outcome,
+    Page,
+    Reply,
+    read_spec,
+    simulate,
+)
 
 EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 EXAMPLE = EXAMPLES / "simulated_site.py"
@@ -94,11 +104,41 @@ class Closed:
         Reply("accepted"),  # type: ignore[arg-type]
         Reply(Outcome.ACCEPTED, service=-1.0),
         Reply(Outcome.ACCEPTED, service=float("nan")),
+        Reply(Outcome.ACCEPTED, service=None),  # type: ignore[arg-type]
+        Reply(Outcome.REFUSED, hints={"retry_after": 5.0}),  # type: ignore[arg-type]
+        Reply(Outcome.REFUSED, hints=Hints(retry_after="5")),  # type: ignore[arg-type]
+        Reply(Outcome.REFUSED, hints=Hints(retry_after=-5.0)),
+        Reply(Outcome.REFUSED, hints=Hints(retry_after=float("nan"))),
+        Reply(Outcome.REFUSED, hints=Hints(quotas=None)),  # type: ignore[arg-type]
+        Reply(Outcome.REFUSED, hints=Hints(quotas=(5,))),  # type: ignore[arg-type]
+        Reply(Outcome.REFUSED, hints=Hints(quotas=(Quota(0, float("inf")),))),
     ],
 )
 def test_a_reply_that_is_none_is_named_with_the_class_that_gave_it(reply: object) -> None:
     with pytest.raises(ValueError, match=r"Answering\.on_arrival has returned"):
         simulate(Answering(reply), 60.0)
+
+
+@pytest.mark.parametrize("limit", [None, "10", -1.0, float("nan")])
+def test_a_capacity_that_is_none_is_named_with_the_class_that_gave_it(
+    limit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Steady, "capacity", lambda *_: limit)
+    with pytest.raises(ValueError, match=rf"Steady\.capacity has returned {limit!r}"):
+        simulate(Steady(), 60.0)
+
+
+@pytest.mark.parametrize(
+    ("server", "words"),
+    [
+        (None, "server = None"),
+        (Steady, "an object with methods on_arrival and capacity"),
+        (read_spec("bucket:50/20", 1), "returned a Site: give its server"),
+    ],
+)
+def test_what_is_no_site_is_named(server: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        simulate(server, 60.0)
 
 
 def test_what_is_never_answered_is_no_refusal() -> None:
@@ -134,6 +174,9 @@ def test_the_same_seed_is_the_same_crawl() -> None:
     ("name", "given", "words"),
     [
         ("seconds", {"seconds": 0.0}, "seconds = 0.0"),
+        ("seconds in words", {"seconds": "60"}, "seconds = '60'"),
+        ("a machine", {"machine": 3}, "machine = 3"),
+        ("no settings", {"settings": ["DOWNLOAD_DELAY"]}, "settings = "),
         ("a setting that changes nothing", {"settings": {"RETRY_TIMES": 3}}, "RETRY_TIMES"),
         ("one of ours", {"settings": {"ADAPTIVE_RULES_URL": "sqlite:///x"}}, "ADAPTIVE_RULES_URL"),
         ("whom requests are sent as", {"settings": {"ADAPTIVE_AGENTS": {}}}, "ADAPTIVE_AGENTS"),
