@@ -2,6 +2,7 @@
 
 Each is a `Server`; many take another server, which they change or combine. A rate is a function of
 the seconds since the crawl began: `constant(10.0)`, or what `stepped` and `waving` make of it.
+A number that makes no sense raises ValueError, which says what is allowed.
 """
 
 from __future__ import annotations

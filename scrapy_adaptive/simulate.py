@@ -157,11 +157,9 @@ def simulate(
     _check(server, machine)
     if not (is_finite(seconds) and seconds > 0.0):
         raise ValueError(f"seconds = {seconds!r}: allowed is a number, more than 0")
-    if round_trip not in NETWORKS:
-        raise ValueError(f"round_trip = {round_trip!r}: allowed is {', '.join(NETWORKS)}")
     governor = governor_of(settings or {}, random.Random(f"{seed} governor").random)
     delay = network(round_trip, random.Random(f"{seed} network"))
-    fetched = pages(kinds or ONE_KIND, random.Random(f"{seed} pages"))
+    fetched = pages(ONE_KIND if kinds is None else kinds, random.Random(f"{seed} pages"))
     timeline = Crawl(governor, server, fetched, delay, machine).run(seconds)
     return Simulated(server, seconds, timeline, read(timeline, server, seconds))
 

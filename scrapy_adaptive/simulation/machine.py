@@ -12,8 +12,12 @@ import math
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from .servers.ranges import SECONDS, Number
+
 if TYPE_CHECKING:
     import random
+
+SCATTER = Number("SCATTER", least=0.0, most=10.0)
 
 
 class BusyMachine:
@@ -24,7 +28,7 @@ class BusyMachine:
         work: mean seconds between two stalls, > 0.
         stall: mean seconds of a stall, in a spell like any other, > 0.
         spell: seconds for which stalls are as long, > 0.
-        scatter: standard deviation of the logarithm of their length, from spell to spell, >= 0.
+        scatter: standard deviation of the logarithm of their length, from spell to spell, 0 to 10.
 
     Raises:
         ValueError: a number is out of its range.
@@ -44,8 +48,8 @@ class BusyMachine:
         spell: float,
         scatter: float = 1.0,
     ) -> None:
-        if not (work > 0.0 and stall > 0.0 and spell > 0.0 and scatter >= 0.0):
-            raise ValueError(f"{work=}, {stall=}, {spell=}, {scatter=}: more than 0 is allowed")
+        SECONDS.check(work=work, stall=stall, spell=spell)
+        SCATTER.check(scatter=scatter)
         self._chance = chance
         self._work, self._stall, self._spell, self._scatter = work, stall, spell, scatter
         self._begins: list[float] = [0.0]

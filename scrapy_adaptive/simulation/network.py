@@ -9,6 +9,8 @@ import math
 import random
 from collections.abc import Callable
 
+from .servers.ranges import FROM_ZERO, SECONDS
+
 MEAN = 0.025
 """Mean seconds of one way."""
 
@@ -28,8 +30,11 @@ def network(name: str, chance: random.Random, mean: float = MEAN) -> Callable[[]
     """The seconds of one way, drawn anew at each call; so many on average.
 
     Raises:
-        KeyError: there is no such network.
+        ValueError: there is no such network, or the mean is not allowed.
     """
+    if name not in NETWORKS:
+        raise ValueError(f"network = {name!r}: allowed is {', '.join(NETWORKS)}")
+    (FROM_ZERO if name == "constant" else SECONDS).check(mean=mean)
 
     def constant() -> float:
         return mean

@@ -16,9 +16,10 @@ from typing import NoReturn, cast
 
 from .pages import pages
 from .servers.base import Page, Server
-from .servers.catalogue import LEAST, MODELS, MOST, Model, Number, Order
+from .servers.catalogue import MODELS, Model, Order
 from .servers.faults import DeadPagesServer, NoisyServer
 from .servers.limiter import Limiter
+from .servers.ranges import EVERY, FACTOR, MOST, Number
 from .servers.rates import Rate, constant, stepped, vanishing, waving
 from .servers.telling import LIES, Telling, TellingServer, truth
 
@@ -169,9 +170,9 @@ class _Reader:
         if name == "step":
             factor, at = self._pair(modifier, value, "@")
             self._steps *= factor
-            if not (LEAST <= factor <= MOST and LEAST <= self._steps <= MOST):
-                allowed = f"step=FACTOR@SECONDS with FACTOR, and all steps together, from {LEAST:g}"
-                self._refuse(modifier, f"{allowed} to {MOST:g}")
+            if not (FACTOR.fits(factor) and FACTOR.fits(self._steps)):
+                allowed = "step=FACTOR@SECONDS with FACTOR, and all steps together,"
+                self._refuse(modifier, f"{allowed} {FACTOR.allowed}")
             self._changes.rates.append(lambda rate: stepped(rate, factor, at))
         elif name == "sine":
             share = self._share(modifier, value)
@@ -187,8 +188,8 @@ class _Reader:
             self._changes.noise = self._share(modifier, value)
             return
         every = _finite(value)
-        if not (every >= 2 and every % 1 == 0):
-            self._refuse(modifier, "dead=EVERY with a whole number, 2 or more")
+        if not EVERY.fits(every):
+            self._refuse(modifier, f"dead=EVERY with {EVERY.allowed}")
         self._changes.dead = int(every)
 
     def _tell(self, modifier: str, name: str, value: str) -> None:

@@ -187,6 +187,11 @@ def test_the_same_seed_is_the_same_crawl() -> None:
             {"settings": {"ADAPTIVE_RULES": {"site": {"rate": 1, "identity": "agent=*"}}}},
             r"the identity agent=\* changes nothing",
         ),
+        ("no kinds", {"kinds": {}}, "each with its share"),
+        ("kinds without shares", {"kinds": ["page"]}, "each with its share"),
+        ("kinds of no page", {"kinds": {"page": 0.0}}, "each with its share"),
+        ("a share in words", {"kinds": {"page": "1"}}, "share of page = '1'"),
+        ("a share below 0", {"kinds": {"page": -1.0, "search": 2.0}}, "share of page = -1.0"),
         ("a network", {"round_trip": "slow"}, "constant, jittered, heavy-tailed"),
     ],
 )

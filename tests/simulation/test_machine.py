@@ -26,7 +26,7 @@ def test_what_is_due_in_a_stall_is_done_at_its_end() -> None:
 @pytest.mark.parametrize("number", ["work", "stall", "spell"])
 def test_a_number_that_is_not_allowed_is_named(number: str) -> None:
     given = {"work": 1.0, "stall": 1.0, "spell": 1.0, number: 0.0}
-    with pytest.raises(ValueError, match=f"{number}=0.0"):
+    with pytest.raises(ValueError, match=f"{number} = 0.0"):
         BusyMachine(random.Random(1), **given)
 
 

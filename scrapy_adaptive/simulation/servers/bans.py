@@ -15,6 +15,7 @@ from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.types import Outcome
 
 from .base import Page, Reply
+from .ranges import SECONDS
 from .rates import ROUNDING
 from .token_bucket import BucketServer
 
@@ -49,6 +50,7 @@ class BanServer:
         seconds: float,
         while_banned: WhileBanned = WhileBanned.IGNORED,
     ) -> None:
+        SECONDS.check(seconds=seconds)
         self.ban_count = 0
         self._bucket = bucket
         self._seconds = seconds

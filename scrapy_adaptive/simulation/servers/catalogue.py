@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from .bans import BanServer, WhileBanned
 from .base import Server
 from .occupancy import CapServer, FreeServer, QueueServer
+from .ranges import BURST, COUNT, PLACES, RATE, SECONDS, SERVICE, WORKERS, Number
 from .rates import Rate, constant
 from .token_bucket import BucketServer, EndpointServer
 from .windows import CounterServer, LastHitServer, LogServer, WindowServer
@@ -26,33 +27,6 @@ ONE_KIND: Mapping[str, float] = {PAGE: 1.0}
 
 WITH_SEARCH: Mapping[str, float] = {PAGE: 0.8, SEARCH: 0.2}
 """A site a fifth of whose pages belong to a slower endpoint."""
-
-
-LEAST = 1e-6
-"""Least of any number of a model."""
-
-MOST = 1e6
-"""Most of any: a million workers, or ten days and more, are enough."""
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """One number of a model, as a spec gives it."""
-
-    name: str
-    least: float = LEAST
-    """Least that is allowed."""
-    is_whole: bool = False
-
-    @property
-    def allowed(self) -> str:
-        """What is allowed, in words."""
-        kind = "a whole number" if self.is_whole else "a number"
-        return f"{kind} from {self.least:g} to {MOST:g}"
-
-    def fits(self, number: float) -> bool:
-        """Whether it is allowed; NaN is not."""
-        return self.least <= number <= MOST and (not self.is_whole or number % 1 == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +64,6 @@ class Model:
             part for part in (self.name, "/".join(number.name for number in self.numbers)) if part
         )
 
-
-RATE = Number("RATE")
-BURST = Number("BURST", least=1.0)
-COUNT = Number("COUNT", least=1.0, is_whole=True)
-PLACES = Number("PLACES", least=1.0, is_whole=True)
-SECONDS = Number("SECONDS")
-SERVICE = Number("SERVICE")
 
 GAP = 2.0
 """Seconds that Connotea wanted between two hits of crawlers."""
@@ -183,7 +150,7 @@ MODELS: tuple[Model, ...] = (
     Model("cap", (PLACES, SERVICE), "so many at once, each taking so many seconds", _cap),
     Model(
         "queue",
-        (Number("WORKERS", 1.0, is_whole=True), SERVICE),
+        (WORKERS, SERVICE),
         "so many at once, the others wait; seconds of service",
         _queue,
         {"random": "service is exponentially distributed"},

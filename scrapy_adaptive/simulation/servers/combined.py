@@ -13,6 +13,7 @@ from typing import Protocol
 from scrapy_adaptive.core.types import Outcome
 
 from .base import ACCEPTED, REFUSED, Page, Reply, Server
+from .ranges import EVERY
 from .rates import ROUNDING
 
 
@@ -27,10 +28,12 @@ class NestedServer:
     """Several limits on the same pages: 10 a second and 300 a minute, or a rate and a cap.
 
     Args:
-        limits: all of them; a page takes as long as the slowest of their answers.
+        limits: all of them, one at least; a page takes as long as the slowest of their answers.
     """
 
     def __init__(self, limits: Sequence[Gate]) -> None:
+        if not limits:
+            raise ValueError("limits: allowed is one or more, and there are none")
         self._limits = limits
 
     def on_arrival(self, now: float, page: Page) -> Reply:
@@ -84,6 +87,7 @@ class HiddenBackendServer:
     """
 
     def __init__(self, site: Server, backend: Server, every: int) -> None:
+        EVERY.check(every=every)
         self._site = site
         self._backend = backend
         self._every = every

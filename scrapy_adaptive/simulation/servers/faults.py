@@ -13,6 +13,7 @@ from dataclasses import replace
 from scrapy_adaptive.core.types import Outcome
 
 from .base import Page, Reply, Server
+from .ranges import EVERY, SECONDS, SHARE
 
 
 class NoisyServer:
@@ -25,6 +26,7 @@ class NoisyServer:
     """
 
     def __init__(self, inner: Server, share: float, chance: random.Random) -> None:
+        SHARE.check(share=share)
         self.inner = inner
         self._share = share
         self._chance = chance
@@ -50,8 +52,10 @@ class SilentServer:
     """
 
     def __init__(self, inner: Server, share: float, seconds: float, chance: random.Random) -> None:
+        SHARE.check(share=share)
         self.inner = inner
         self._share = share
+        SECONDS.check(seconds=seconds)
         self._seconds = seconds
         self._chance = chance
 
@@ -72,10 +76,11 @@ class DeadPagesServer:
 
     Args:
         inner: the server.
-        every: pages whose number this divides are dead.
+        every: pages whose number this divides are dead; > 1.
     """
 
     def __init__(self, inner: Server, every: int) -> None:
+        EVERY.check(every=every)
         self.inner = inner
         self._every = every
 

@@ -16,6 +16,7 @@ from scrapy_adaptive.core.headers.parse import Quota
 from scrapy_adaptive.core.types import Outcome
 
 from .base import REFUSED, Page, Reply
+from .ranges import FROM_ZERO, SERVICE, WORKERS
 from .rates import ROUNDING, Rate, whole
 
 
@@ -28,6 +29,7 @@ class CapServer:
     """
 
     def __init__(self, places: Rate, service: float) -> None:
+        SERVICE.check(service=service)
         self._places = places
         self._served = Reply(Outcome.ACCEPTED, service)
         self._ends: deque[float] = deque()
@@ -75,7 +77,9 @@ class QueueServer:
     def __init__(
         self, workers: int, service: float, speed: Rate, chance: random.Random | None = None
     ) -> None:
-        self._free_at = [0.0] * workers
+        WORKERS.check(workers=workers)
+        SERVICE.check(service=service)
+        self._free_at = [0.0] * int(workers)
         self._service = service
         self._speed = speed
         self._chance = chance
@@ -97,6 +101,7 @@ class FreeServer:
     """No limit at all; each page takes the same time."""
 
     def __init__(self, service: float) -> None:
+        FROM_ZERO.check(service=service)
         self._served = Reply(Outcome.ACCEPTED, service)
 
     def on_arrival(self, now: float, page: Page) -> Reply:

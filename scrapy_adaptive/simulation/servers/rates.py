@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
+from .ranges import FACTOR, LIMIT, SECONDS, SHARE
+
 Rate: TypeAlias = Callable[[float], float]
 """What a site allows at an instant: pages a second, or pages of a period."""
 
@@ -27,21 +29,27 @@ ROUNDING = 1e-9
 
 def constant(rate: float) -> Rate:
     """The same at all times."""
+    LIMIT.check(rate=rate)
     return lambda now: rate
 
 
 def stepped(rate: Rate, factor: float, at: float) -> Rate:
     """That rate until an instant, `factor` times it from then on."""
+    FACTOR.check(factor=factor)
     return lambda now: rate(now) * (factor if now >= at else 1.0)
 
 
 def waving(rate: Rate, share: float, period: float = PERIOD) -> Rate:
     """That rate plus and minus a share of it, a sine with this period; it begins by rising."""
+    SHARE.check(share=share)
+    SECONDS.check(period=period)
     return lambda now: rate(now) * (1.0 + share * math.sin(2.0 * math.pi * now / period))
 
 
 def vanishing(rate: Rate, start: float, end: float) -> Rate:
     """That rate, but no limit at all from `start` until `end`."""
+    if not start < end:
+        raise ValueError(f"start = {start}, end = {end}: allowed is a start before the end")
     return lambda now: math.inf if start <= now < end else rate(now)
 
 

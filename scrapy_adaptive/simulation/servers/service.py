@@ -16,11 +16,15 @@ from dataclasses import dataclass, replace
 from scrapy_adaptive.core.types import Outcome
 
 from .base import REFUSED, Page, Reply, Server
+from .ranges import FROM_ZERO, PLACES, WORKERS, Number
 from .rates import ROUNDING
 
 SIGMA = 0.7
 """Standard deviation of the logarithm of a lognormal service time: now and then three times the
 mean, as where some pages need the database and others do not."""
+
+MEAN = Number("MEAN", least=1e-9)
+"""Seconds of a service: a page may take as good as none."""
 
 SERVICES = ("fixed", "exponential", "lognormal")
 
@@ -37,8 +41,11 @@ def service(name: str, mean: float, chance: random.Random) -> Service:
     """Service times of that name, of so many seconds on average.
 
     Raises:
-        KeyError: there are no such service times.
+        ValueError: there are no such service times, or the mean is not allowed.
     """
+    if name not in SERVICES:
+        raise ValueError(f"service = {name!r}: allowed is {', '.join(SERVICES)}")
+    MEAN.check(mean=mean)
 
     def fixed() -> float:
         return mean
@@ -63,6 +70,7 @@ class SlowServer:
     """
 
     def __init__(self, inner: Server, service: Service, refusal: float = 0.0) -> None:
+        FROM_ZERO.check(refusal=refusal)
         self.inner = inner
         self._service = service
         self._refusal = refusal
@@ -87,6 +95,7 @@ class PlacesServer:
     """
 
     def __init__(self, places: int, service: Service) -> None:
+        PLACES.check(places=places)
         self._places = places
         self._service = service
         self._ends: list[float] = []
@@ -119,7 +128,8 @@ class WorkersServer:
     """
 
     def __init__(self, workers: int, service: Service) -> None:
-        self._free_at = [0.0] * workers
+        WORKERS.check(workers=workers)
+        self._free_at = [0.0] * int(workers)
         self._service = service
 
     def on_arrival(self, now: float, page: Page) -> Reply:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from scrapy_adaptive.core.headers.parse import Quota
 
 from .base import ACCEPTED, REFUSED, Page, Reply
+from .ranges import BURST
 from .rates import ROUNDING, Rate, allowed
 
 
@@ -23,14 +24,10 @@ class BucketServer:
     Args:
         rate: pages a second.
         burst: most tokens saved up, >= 1.
-
-    Raises:
-        ValueError: the burst is below 1.
     """
 
     def __init__(self, rate: Rate, burst: float) -> None:
-        if not burst >= 1:
-            raise ValueError(f"burst = {burst}: allowed is 1 or more")
+        BURST.check(burst=burst)
         self._rate = rate
         self._burst = burst
         self._tokens = burst

@@ -13,6 +13,7 @@ from collections import deque
 from scrapy_adaptive.core.headers.parse import Quota
 
 from .base import ACCEPTED, REFUSED, Page, Reply
+from .ranges import SECONDS
 from .rates import ROUNDING, Rate, whole
 
 
@@ -27,6 +28,7 @@ class WindowServer:
     """
 
     def __init__(self, count: Rate, period: float, begin: float | None = 0.0) -> None:
+        SECONDS.check(period=period)
         self._count = count
         self._period = period
         self._aligned = begin is not None
@@ -77,6 +79,7 @@ class LogServer:
     """
 
     def __init__(self, count: Rate, period: float, *, counts_refusals: bool = False) -> None:
+        SECONDS.check(period=period)
         self._count = count
         self._period = period
         self._counts_refusals = counts_refusals
@@ -120,6 +123,7 @@ class CounterServer:
     """
 
     def __init__(self, count: Rate, period: float) -> None:
+        SECONDS.check(period=period)
         self._count = count
         self._period = period
         self._begin = 0.0
