@@ -152,6 +152,8 @@ def _add(given: argparse.Namespace, frontier: Frontier, project: Project) -> str
 
     urls = project.sitemap(given.sitemap) if given.sitemap else _lines(given.source)
     for number, url in enumerate(urls, 1):
+        if not url:
+            continue
         try:
             host, sent, fingerprint = _page(project, url)
         except ValueError as error:
@@ -167,17 +169,22 @@ def _add(given: argparse.Namespace, frontier: Frontier, project: Project) -> str
 
 
 def _page(project: Project, url: str) -> tuple[str, str, bytes]:
+    try:
+        url.encode()
+    except UnicodeEncodeError:
+        raise ValueError("it is not UTF-8") from None
     if "://" not in url or not urlsplit(url).hostname:
         raise ValueError
     return project.page(url)
 
 
 def _lines(source: str) -> Iterator[str]:
-    stream = sys.stdin if source == "-" else Path(source).open(encoding="utf-8")  # noqa: SIM115
+    """Its lines; empty ones for remarks, so that lines can be counted."""
+    stream = sys.stdin.buffer if source == "-" else Path(source).open("rb")  # noqa: SIM115
     with stream:
         for line in stream:
-            if line.strip() and not line.startswith("#"):
-                yield line.strip()
+            text = line.decode("utf-8-sig", errors="surrogateescape")
+            yield "" if text.startswith("#") else text.strip()
 
 
 def _delay(due: str) -> float:

@@ -132,6 +132,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         ["add", "nul.txt"],
         "line 1 is no URL (nobody can have its host's name): 'http://a\\x00b/'",
     ),
+    "a line of another encoding": (
+        ["add", "latin.txt"],
+        "line 4 is no URL (it is not UTF-8): 'http://a/caf\\udce9'; 0 were added before",
+    ),
     "a priority that is no number": (["add", "urls.txt", "--priority", "nan"], "must be a number"),
     "a priority without end": (["swap", "--host", "a", "--priority", "inf"], "must be a number"),
     "no such file": (["add", "none.txt"], "No such file"),
@@ -157,6 +161,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(
     Path("half.txt").write_text("http://[bad/\n")
     Path("port.txt").write_text("http://a:99999/\n")
     Path("nul.txt").write_text("http://a\0b/\n")
+    Path("latin.txt").write_bytes(b"\xef\xbb\xbf# two\n\nhttp://a/\nhttp://a/caf\xe9\n")
     Path("page.html").write_text("<html><body>page</body></html>")
     index = SITEMAP.replace("urlset", "sitemapindex")
     Path("index.xml").write_text(index.format("<sitemap><loc>/etc/passwd</loc></sitemap>"))
