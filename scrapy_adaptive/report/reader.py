@@ -9,6 +9,7 @@ Laws
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -111,7 +112,11 @@ class Journals:
 
 def records(file: BinaryIO) -> Iterator[Record | None]:
     """The records of an open journal, from where it is to its last whole line; None for a line that
-    cannot be read. Called again, it goes on with what was written since."""
+    cannot be read. Called again, it goes on with what was written since, or begins anew where the
+    journal was emptied."""
+    read_to = file.tell()
+    is_shorter = file.seek(0, os.SEEK_END) < read_to
+    file.seek(0 if is_shorter else read_to)
     while True:
         at = file.tell()
         line = file.readline(LONGEST)

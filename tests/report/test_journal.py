@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from scrapy_adaptive.report.building import MOST_POINTS, Builder, JournalError
 from scrapy_adaptive.report.crawl import Crawl
-from scrapy_adaptive.report.reader import read_crawl, records
+from scrapy_adaptive.report.reader import Journals, read_crawl, records
 from scrapy_adaptive.report.records import (
     VERSION,
     CrawlRecord,
@@ -252,6 +252,17 @@ def test_an_open_journal_is_read_on_from_where_it_was_left(tmp_path: Path) -> No
         writer.flush()
         assert list(records(file)) == [CrawlRecord(1.0, served=1)]
     writer.close()
+
+
+def test_a_journal_that_was_emptied_is_read_from_its_beginning(tmp_path: Path) -> None:
+    """A new run may have begun it anew."""
+    path = write(tmp_path / "j", run_of(20, ends=False))
+    with Journals([path]) as journals:
+        assert len([*next(iter(journals.read()))[1]]) > 2
+        write(path, [replace(start(), spider="next"), End(1.0, "finished")])
+        ((_, found),) = journals.read()
+        assert [*found] == [replace(start(), spider="next"), End(1.0, "finished")]
+        assert journals.have_ended
 
 
 def test_a_journal_is_written_where_the_file_system_has_no_locks(
