@@ -12,6 +12,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -26,19 +27,27 @@ PATIENCE = 10.0
 
 def is_address(where: str) -> bool:
     """Whether this is the address of a live view, not the path of a journal."""
-    return where.startswith(("http://", "https://"))
+    return where.lower().startswith(("http://", "https://"))
 
 
 def address_of_one(where: Sequence[str]) -> str:
     """The address of a live view that is named here; empty where journals are.
 
     Raises:
-        ValueError: something else is named beside it.
+        ValueError: something else is named beside it, or what is named is neither.
     """
     address = next(filter(is_address, where), "")
     if address and len(where) > 1:
         raise ValueError(f"{address} is the address of one crawl: name it alone, or journals")
+    missing = None if address else next((each for each in where if not Path(each).exists()), None)
+    if missing is not None:
+        raise ValueError(f"{missing}: No such file; the address of a crawl begins with http://")
     return address
+
+
+def no_crawl(address: str) -> ValueError:
+    """What to raise where something else answers than a crawl."""
+    return ValueError(f"what answers at {urlsplit(address).netloc} is no crawl of this version")
 
 
 def asked(where: str, name: str) -> Any:
@@ -56,7 +65,7 @@ def asked(where: str, name: str) -> Any:
     except urllib.error.HTTPError as error:
         said = units.printable(error.read(200).decode(errors="replace").strip())
         raise ValueError(f"{parts.netloc} refuses: {said}") from None
-    except (OSError, ValueError, http.client.HTTPException):
+    except (OSError, ValueError, RecursionError, http.client.HTTPException):
         raise ValueError(
             f"no crawl answers at {parts.scheme}://{parts.netloc}: it has ended, or runs without "
             "ADAPTIVE_WATCH; a journal is named by its path"

@@ -219,8 +219,8 @@ class Crawl:
                 sites={site.name: site for site in sites},
                 events=[_event(each) for each in values["events"]],
             )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"this is not the state of a crawl: {error!r}") from None
+        except (KeyError, TypeError, AttributeError):
+            raise ValueError("this is not the state of a crawl") from None
         for event in crawl.events:
             if event.site in crawl.sites:
                 crawl.sites[event.site].events.append(event)

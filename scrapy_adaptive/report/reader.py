@@ -124,4 +124,4 @@ def records(file: BinaryIO) -> Iterator[Record | None]:
             file.seek(at)  # it is torn, or being written
             return
         if line.strip():
-            yield from_line(line.decode("utf-8", errors="replace"))
+            yield from_line(line.decode("utf-8-sig", errors="replace"))

@@ -188,7 +188,7 @@ def from_line(line: str) -> Record | None:
         values: Any = json.loads(line)
         kind = KINDS[values.pop("kind")]
         known = {name: value for name, value in values.items() if name in _ALLOWED[kind]}
-        if not all(_is_allowed(value, _ALLOWED[kind][name]) for name, value in known.items()):
+        if not all(is_allowed(value, _ALLOWED[kind][name]) for name, value in known.items()):
             return None
         if kind is Start and not 0.0 <= known["started_at"] < _LATEST:
             return None
@@ -199,7 +199,7 @@ def from_line(line: str) -> Record | None:
         return None
 
 
-def _is_allowed(value: Any, types: tuple[type, ...]) -> bool:
+def is_allowed(value: Any, types: tuple[type, ...]) -> bool:
     """Whether a value is of one of these types; no number is infinite, or as good as that."""
     if isinstance(value, bool):
         return bool in types

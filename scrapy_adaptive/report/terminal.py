@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import urlsplit
 
 from . import units
-from .asking import asked, is_address
+from .asking import asked, is_address, no_crawl
 from .building import Builder
 from .page.cells import words
 from .page.headline import about, headline
 from .page.viewing import rows_of
 from .page.words import COLUMNS
 from .reader import Journals
+from .records import is_allowed
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -52,6 +52,16 @@ LINES_AROUND = 6
 
 MOST_ROWS = 100
 """Rows where the output is no terminal."""
+
+KINDS: dict[str, tuple[type, ...]] = {
+    "text": (str,),
+    "state": (str,),
+    "rate": (int, float),
+    "count": (int,),
+    "seconds": (int, float),
+    "pause": (list,),
+}
+"""Types of the values of a column, by its kind."""
 
 Source: TypeAlias = "Callable[[], dict[str, Any]]"
 """Returns what there is to show: about, headline, sites and ended."""
@@ -132,7 +142,7 @@ def drawn(shown: dict[str, Any], most: int, width: int) -> Group:
             no_wrap=column.key in NEVER_CUT,
         )
     pages = next(index for index, column in enumerate(COLUMNS) if column.key == "pages")
-    rows = sorted(shown["sites"], key=lambda row: -row[pages])
+    rows = sorted(shown["sites"], key=lambda row: -(row[pages] or 0))
     for row in rows[:most]:
         table.add_row(*(Text(words(COLUMNS[index], row[index])) for index in indices))
     left = len(rows) - most
@@ -158,12 +168,20 @@ def _table_at(address: str) -> dict[str, Any]:
     """
     found = asked(address, "table.json")
     try:
-        widths = {len(row) for row in found["sites"]}
-        if widths <= {len(COLUMNS)} and {"about", "headline", "ended"} <= found.keys():
+        is_told = isinstance(found["about"], str) and isinstance(found["headline"], str)
+        if is_told and "ended" in found and all(map(_is_row, found["sites"])):
             return dict(found)
-    except (AttributeError, KeyError, TypeError):
+    except (KeyError, TypeError):
         pass
-    raise ValueError(f"what answers at {urlsplit(address).netloc} is no crawl of this version")
+    raise no_crawl(address)
+
+
+def _is_row(row: Any) -> bool:
+    """Whether this is a row of the table: of each column a value of its kind, or none."""
+    return len(row) == len(COLUMNS) and all(
+        value is None or is_allowed(value, KINDS[column.kind])
+        for column, value in zip(COLUMNS, row, strict=True)
+    )
 
 
 def _journals(journals: Journals) -> Source:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .asking import ADDRESS, address_of_one, asked
+from .asking import ADDRESS, address_of_one, asked, no_crawl
 from .crawl import Crawl
 from .reader import read_crawl
 from .why import why
@@ -53,6 +53,11 @@ def crawl_at(where: Sequence[str]) -> Crawl:
         ValueError: nobody answers, nothing can be read there, or an address is not alone.
         OSError: a file cannot be opened.
     """
-    if address_of_one(where):
-        return Crawl.from_json(asked(where[0], "state.json"))
-    return read_crawl(map(Path, where))
+    address = address_of_one(where)
+    if not address:
+        return read_crawl(map(Path, where))
+    state = asked(address, "state.json")
+    try:
+        return Crawl.from_json(state)
+    except ValueError:
+        raise no_crawl(address) from None

@@ -254,6 +254,13 @@ def test_an_open_journal_is_read_on_from_where_it_was_left(tmp_path: Path) -> No
     writer.close()
 
 
+def test_a_journal_may_begin_with_the_mark_of_an_editor(tmp_path: Path) -> None:
+    """A byte order mark."""
+    path = write(tmp_path / "j", run_of(20))
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_crawl([path]).totals.served == 20
+
+
 def test_a_journal_that_was_emptied_is_read_from_its_beginning(tmp_path: Path) -> None:
     """A new run may have begun it anew."""
     path = write(tmp_path / "j", run_of(20, ends=False))

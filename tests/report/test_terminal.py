@@ -74,7 +74,14 @@ def test_a_state_of_another_program_moves_no_cursor_either() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [[], {"sites": 1}, {"sites": [["a"]], "about": "", "headline": "", "ended": False}]
+    "told",
+    [
+        [],
+        {"sites": 1},
+        {"sites": [["a"]], "about": "", "headline": "", "ended": False},
+        {"sites": [["a"] * len(COLUMNS)], "about": "", "headline": "", "ended": False},
+        {"sites": [], "about": 1, "headline": "", "ended": False},
+    ],
 )
 def test_what_answers_and_is_no_crawl_is_told_in_one_line(
     told: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -138,11 +145,23 @@ def test_an_address_is_of_one_crawl_and_has_a_page(
     assert "http://127.0.0.1:6600/" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("where", ["http://127.0.0.1:1/", "nowhere.jsonl"])
-def test_where_no_crawl_is_one_line_says_so(where: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("http://127.0.0.1:1/", "no crawl answers at http://127.0.0.1:1:"),
+        ("HTTP://127.0.0.1:1/", "no crawl answers at http://127.0.0.1:1:"),
+        ("127.0.0.1:6600", "127.0.0.1:6600: No such file; the address"),
+        ("nowhere.jsonl", "begins with http://"),
+    ],
+)
+def test_where_no_crawl_is_one_line_says_so(
+    where: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["watch", where])
-    assert capsys.readouterr().err.count("\n") == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert words in said
 
 
 def test_without_rich_one_line_says_what_to_install(
@@ -150,5 +169,5 @@ def test_without_rich_one_line_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "rich", None)
     with pytest.raises(SystemExit, match="2"):
-        main(["watch", "run.jsonl"])
+        main(["watch", ADDRESS])
     assert "pip install scrapy-adaptive[watch]" in capsys.readouterr().err

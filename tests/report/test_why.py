@@ -193,7 +193,8 @@ def test_an_address_that_is_no_crawls_is_told_in_one_line(
 ) -> None:
     for status, body, complaint in (
         (403, "no", "refuses: no"),
-        (200, "{}", "not the state of a crawl"),
+        (200, "{}", "is no crawl of this version"),
+        (200, "[" * 100_000, "no crawl answers"),
         (200, "<html>", "no crawl answers"),
     ):
         with served(status, body) as (address, _), pytest.raises(SystemExit):
