@@ -294,7 +294,7 @@ def _check(reply: object, server: Server) -> None:
         isinstance(reply, Reply)
         and isinstance(reply.outcome, Outcome)
         and is_finite(reply.service)
-        and (reply.hints is NO_HINTS or _is_told(reply.hints))
+        and (reply.hints is NO_HINTS or _are_hints(reply.hints))
     ):
         return
     allowed = (
@@ -305,8 +305,8 @@ def _check(reply: object, server: Server) -> None:
     raise ValueError(f"{name}.on_arrival has returned {reply!r}: allowed is {allowed}")
 
 
-def _is_told(hints: object) -> bool:
-    """Whether headers can tell that."""
+def _are_hints(hints: object) -> bool:
+    """Whether headers can say that."""
     if not isinstance(hints, Hints) or not isinstance(hints.quotas, (tuple, list)):
         return False
     if not all(isinstance(quota, Quota) for quota in hints.quotas):

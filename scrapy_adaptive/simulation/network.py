@@ -33,7 +33,7 @@ def network(name: str, chance: random.Random, mean: float = MEAN) -> Callable[[]
         ValueError: there is no such network, or the mean is not allowed.
     """
     if name not in NETWORKS:
-        raise ValueError(f"network = {name!r}: allowed is {', '.join(NETWORKS)}")
+        raise ValueError(f"there is no network {name!r}: allowed is {', '.join(NETWORKS)}")
     (FROM_ZERO if name == "constant" else SECONDS).check(mean=mean)
 
     def constant() -> float:

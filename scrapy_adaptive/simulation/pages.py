@@ -17,7 +17,7 @@ def pages(shares: Mapping[str, float], chance: random.Random) -> Iterator[Page]:
         ValueError: a share is below 0, or there is none above it.
     """
     if not isinstance(shares, Mapping) or not any(shares.values()):
-        raise ValueError(f"shares = {shares!r}: allowed are classes of pages, each with its share")
+        raise ValueError(f"kinds = {shares!r}: allowed are classes of pages, each with its share")
     for kind, share in shares.items():
         FROM_ZERO.check(**{f"share of {kind}": share})
     return _drawn(shares, chance)

@@ -61,9 +61,9 @@ WRONG: dict[str, Callable[[], object]] = {
     "seconds = nan": lambda: SilentServer(INNER, 0.5, math.nan, CHANCE),
     "service = 'x': allowed is fixed": lambda: service("x", 1.0, CHANCE),
     "mean = 0.0": lambda: service("fixed", 0.0, CHANCE),
-    "network = 'x': allowed is constant": lambda: network("x", CHANCE),
+    "no network 'x': allowed is constant": lambda: network("x", CHANCE),
     "mean = 0: ": lambda: network("jittered", CHANCE, 0),
-    "shares = {}": lambda: pages({}, CHANCE),
+    "kinds = {}": lambda: pages({}, CHANCE),
     "work = inf": lambda: BusyMachine(CHANCE, work=math.inf, stall=0.01, spell=10.0),
     "scatter = -1.0": lambda: BusyMachine(CHANCE, work=1.0, stall=1.0, spell=1.0, scatter=-1.0),
 }
