@@ -151,7 +151,7 @@ class Follower(RuleBasedStateMachine):
         """It was its host's turn, and the request's own."""
         is_suspected = self.room.traffic.is_suspected
         meant = pile.next(entry.host, wanted, is_suspected)
-        if wanted is Wanted.SUSPECTED and meant.was_saved and entry is not meant:
+        if entry is not meant and (meant.was_saved or entry.was_saved):
             meant = pile.next(entry.host, Wanted.ANY, is_suspected)
         assert entry is meant
         alone = [host for host in owed if self.slots_of(host) == [host]]
