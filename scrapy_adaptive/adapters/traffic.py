@@ -215,9 +215,9 @@ class Traffic:
         return slot is not None and slot.is_suspected(self._page_of(request))
 
     def was_refused(self, request: Request) -> bool:
-        """Whether the request's page was refused before, and the pace may not be to blame."""
+        """Whether the request's page was refused before, and has not failed."""
         slot = self._suspecting(request)
-        return slot is not None and self._page_of(request) in slot.suspected
+        return slot is not None and slot.suspected.was_refused(self._page_of(request))
 
     def _suspecting(self, request: Request) -> Slot | None:
         """The request's slot, if it suspects any page."""

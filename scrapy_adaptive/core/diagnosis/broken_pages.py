@@ -120,6 +120,11 @@ class SuspectedPages:
     def __contains__(self, page: Page) -> bool:
         return page in self._refused
 
+    def was_refused(self, page: Page) -> bool:
+        """Whether this page was refused, and has not failed: a failure may be a host's trouble, of
+        which its next visit tells most."""
+        return page in self._refused and page not in self._failed
+
     @property
     def sole(self) -> Page | None:
         """The page that alone was refused in the latest epoch."""
