@@ -316,15 +316,15 @@ def test_what_a_worker_finds_that_begins_while_another_flushes_is_kept(
         two.open("two", "shared", 5.0)
         return two.turn([], [page("b", 1)], {}).added
 
-    scan_iter, added = one.server.client.scan_iter, 0
+    look, added = one.server.client.scan, 0
 
-    def scan(**given: Any) -> Any:
+    def scan(*given: Any, **named: Any) -> Any:
         nonlocal added
         with suppress(UnavailableError):
             added += begin()
-        return scan_iter(**given)
+        return look(*given, **named)
 
-    monkeypatch.setattr(one.server.client, "scan_iter", scan)
+    monkeypatch.setattr(one.server.client, "scan", scan)
     assert one.open("one", "shared", 5.0)
     added += begin()
     assert added == 1
@@ -351,3 +351,35 @@ def test_what_a_worker_that_dies_leaves_of_a_flush_is_flushed_by_the_next(
         with pytest.raises(SessionLostError):
             dead._flush()
         assert urls(two.lease(9, 9)) == ["http://b/1"]
+
+
+def test_who_was_cut_off_does_not_come_back_in_the_midst_of_a_flush(valkey: Valkey) -> None:
+    """What it holds is forgotten: what it brought was half there, and counts fell below nothing."""
+    address = valkey.frontier()
+    late = opened(address, "late", 0.05)
+    late.turn([], [page("a", n) for n in range(3)], {})
+    assert urls(late.lease(1, 1)) != []
+    time.sleep(0.1)
+    one = made(address)
+    one.flushes = True
+    assert one.open("one", "shared", 5.0)
+    with pytest.raises(SessionLostError):
+        late.beat({})
+    assert one.counts().ready == one.counts().leased == 0
+
+
+def test_two_workers_that_end_at_once_leave_nothing_where_nothing_is_to_be_kept(
+    valkey: Valkey,
+) -> None:
+    """The later one forgets all: the next crawl visited only what it had not known."""
+    address = valkey.frontier()
+    pair = [opened(address, name) for name in ("one", "two")]
+    one = pair[0]
+    one.turn([], [page("a", 1)], {})
+    (held,) = one.lease(1, 1).held
+    one.turn([Done(held.lease, held.visits[0].id, Result(status=200))], [], {})
+    assert [each._begin("over")[1] for each in pair] == [False, True]
+    for each in pair:
+        each.close()
+    with closing(opened(address)) as later:
+        assert later.turn([], [page("a", 1)], {}).added == 1

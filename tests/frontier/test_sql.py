@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 
 from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.frontier.protocol import Done, FrontierError, Held, UnavailableError
@@ -127,6 +128,34 @@ def test_a_worker_that_is_killed_while_it_frees_the_hosts_of_the_dead_loses_no_v
         other.beat({})
     other.beat({})
     assert urls(other.lease(1, 1)) == ["http://a/1"]
+
+
+def test_who_could_write_nothing_down_has_not_heard_that_others_are_silent(
+    tmp_path: Path, clock: Clock
+) -> None:
+    """The disk was full for longer than a lease, for both of them."""
+    address = f"sqlite:///{tmp_path}/frontier.db"
+    one, two = (SqlFrontier(address, "spider", Ranking(age_share=0), clock) for _ in range(2))
+    is_full = False
+
+    def on_commit(connection: Any) -> None:
+        if is_full:
+            raise OperationalError("COMMIT", {}, sqlite3.OperationalError("disk is full"))
+
+    for each in (one, two):
+        event.listen(each.database.engine, "commit", on_commit)
+        each.open("worker", "shared", 10.0)
+    one.turn([], [page("a", 1)], {})
+    assert urls(one.lease(1, 1)) == ["http://a/1"]
+    for second in range(30):
+        is_full = 10 <= second < 29
+        clock.now += 1.0
+        for each in (two, one):
+            with suppress(UnavailableError):
+                each.beat({})
+    assert one.beat({}).held == 1
+    for each in (one, two):
+        each.close()
 
 
 def test_a_worker_that_stops_in_the_midst_of_a_transaction_does_not_stop_the_others(

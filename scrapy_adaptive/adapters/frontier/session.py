@@ -393,7 +393,8 @@ class Session:
         done, new = self._outbox.take()
         is_whole = not self._outbox.has_more
         self._flushed_at = now if is_whole else -math.inf
-        refill = {} if self._owner.is_closing else self._owner.dry_hosts()
+        # Links that wait come first: more pages would only bring more of them.
+        refill = {} if self._owner.is_closing or not is_whole else self._owner.dry_hosts()
         written = self.seeds.take_written() if self.seeds is not None and is_whole else []
 
         def call() -> Turn:

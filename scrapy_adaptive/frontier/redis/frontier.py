@@ -46,6 +46,9 @@ KEPT = 7 * 86_400.0
 MOST_STATE = 1_000_000
 """Bytes of what was learned of a host: what is longer is nobody's doing."""
 
+SCANNED = 1000
+"""Keys that are looked at, and that are forgotten, in one step of a flush."""
+
 COUNTS = ("ready", "asleep", "leased", "finished", "failed")
 
 
@@ -277,20 +280,25 @@ class RedisFrontier:
         return Counts(**values, hosts=int(hosts))
 
     def _flush(self) -> None:
-        """Forget every visit of this spider."""
-        client, prefix = self.server.client, self.server.prefix
+        """Forget every visit of this spider, and say now and then that this session lives."""
+        client, prefix = self.server.client, self.server.prefix.encode()
+        mine = (self._session, self.spider, self._ttl)
+        kept = tuple(f"{self.key}:{each}".encode() for each in ("i", "e", "m:"))
+        keys: list[bytes] = []
         with self.server.errors():
-            keys = [*client.scan_iter(match=f"{self.key}:*", count=1000)]
-            kept = tuple(f"{self.key}:{each}".encode() for each in ("i", "e", "m:"))
-            keys = [key for key in keys if not key.startswith(kept[2]) and key not in kept]
             for egress in client.smembers(f"{self.key}:e"):
-                for lease in client.hvals(b"%s:l:%s" % (prefix.encode(), egress)):
+                for lease in client.hvals(b"%s:l:%s" % (prefix, egress)):
                     _, generation, spider = lease.split()
                     if int(spider) == self.spider:
-                        keys.append(b"%s:o:%s" % (prefix.encode(), generation))
-        mine = (self._session, self.spider, self._ttl)
-        for start in range(0, len(keys), 1000):
-            self.server.call("flush", *mine, *keys[start : start + 1000])
+                        keys.append(b"%s:o:%s" % (prefix, generation))
+        cursor: int | None = None
+        while cursor != 0:
+            with self.server.errors():
+                cursor, found = client.scan(cursor or 0, match=f"{self.key}:*", count=SCANNED)
+            keys += [key for key in found if not key.startswith(kept[2]) and key not in kept]
+            for start in range(0, len(keys) or 1, SCANNED):
+                self.server.call("flush", *mine, *(keys[start : start + SCANNED] or kept[2:]))
+            keys = []
         self.server.call("flush", *mine)
 
     # Seeds

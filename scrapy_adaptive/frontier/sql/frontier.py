@@ -124,6 +124,7 @@ class SqlFrontier:
             values = {"worker": worker, "egress": egress, "deadline": now + self._ttl}
             made = SESSION.insert().values(spider_id=self.spider, **values)
             session = connection.execute(made.returning(SESSION.c.id)).scalar_one()
+        self._heard_at = now
         self._session = session  # where that failed, its number is another's next
         if self._liveness is not None:
             self._liveness.begin(session)
@@ -149,6 +150,7 @@ class SqlFrontier:
             wanted.update(connection.execute(sql.WAITED_FOR, asked).scalars())
             if hungry_others and len(rows) > 1:
                 wanted.update(self._surplus(connection, rows, members, now))
+        self._heard_at = now  # what failed, or was not written, proves nothing
         held = {row.host_id: row.generation for row in rows}
         leases = [lease for number, lease in self._leases.items() if number in wanted]
         return Beat(int(members), len(held), generation, leases)
@@ -345,7 +347,6 @@ class SqlFrontier:
             dead = [each for each in ids if self._liveness.is_dead(each)]
         if not 0 <= now - self._heard_at <= self._ttl / 2:
             self._ends_others_at = now + self._ttl
-        self._heard_at = now
         if now >= self._ends_others_at:
             silent = SESSION.select().where(live, SESSION.c.deadline < now)
             dead += connection.execute(silent.with_for_update(skip_locked=True)).scalars()

@@ -28,16 +28,19 @@ if redis.call('SADD', S .. ':e', egress) == 1 then
     for _, host in ipairs(redis.call('ZRANGE', S .. ':z:' .. from, 0, -1)) do place(n, egress, host) end
   end
 end
-local lives = false
+local lives, late = false, {}
 for _, each in ipairs(egresses(n)) do
   for _, session in ipairs(redis.call('SMEMBERS', S .. ':m:' .. each)) do
-    lives = lives or is_alive(session)
+    if is_alive(session) then lives = true else late[#late + 1] = session end
   end
 end
 local is_left = lives or count_of(n, 'ready') + count_of(n, 'leased') + redis.call('ZCARD', S .. ':d') > 0
 -- Who has died while it flushed leaves the rest of that to whoever comes next.
 local flushes = flusher or ARGV[7] == 'idle' and not lives or ARGV[7] == 'over' and not is_left
 is_left = is_left and not flushes
+if flushes then
+  for _, session in ipairs(late) do redis.call('ZADD', P .. ':sessions', 'XX', 0, session) end
+elseif ARGV[7] == 'over' then flush(); return {ARGV[2], 0, 0, life, 0} end
 local run = tonumber(redis.call('HGET', S .. ':i', 'run')) or 0
 if not is_left then
   if run > 1 then redis.call('RPUSH', S .. ':gone', 'v' .. run) end
