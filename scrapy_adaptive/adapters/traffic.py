@@ -215,7 +215,10 @@ class Traffic:
         return slot is not None and slot.is_suspected(self._page_of(request))
 
     def was_refused(self, request: Request) -> bool:
-        """Whether the request's page was refused before, and has not failed."""
+        """Whether the request's page was refused before, and has not failed; asked of each that is
+        queued."""
+        if not self.governor.counts.refusals:
+            return False
         slot = self._suspecting(request)
         return slot is not None and slot.suspected.was_refused(self._page_of(request))
 
