@@ -59,7 +59,7 @@ def project_of() -> frontier.Project:
 
     def page(url: str) -> tuple[str, str, bytes]:
         request = Request(url)
-        if not Rights.concern(request):
+        if not Rights.are_needed_for(request):
             raise ValueError(NO_NAME)
         return host_of(request), request.url, made.fingerprint(request)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -31,6 +32,22 @@ class UrlsSpider(scrapy.Spider):
     def lose(self, failure: Failure) -> Iterator[Any]:
         error = f"{type(failure.value).__name__}: {failure.value}"
         yield {"url": failure.request.url, "error": error}  # type: ignore[attr-defined]
+
+
+class FetchingSpider(UrlsSpider):
+    """Its first callback asks for all other pages itself, as a media pipeline does: they wait at
+    the gate, not in a queue."""
+
+    name = "fetching"
+
+    def __init__(self, urls: list[str | dict[str, Any]], **fields: Any) -> None:
+        super().__init__(urls[:1], **fields)
+        self.others = urls[1:]
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
+        requests = [scrapy.Request(str(url)) for url in self.others]
+        for each in await asyncio.gather(*map(self.crawler.engine.download_async, requests)):
+            yield {"url": each.url, "status": each.status}
 
 
 class LinksSpider(UrlsSpider):

@@ -68,7 +68,7 @@ class AdaptiveGate(JoinsExtension):
         if is_opted_out:
             traffic.room.on_arrived(request)
         frontier = self._extension.frontier
-        if frontier is not None and frontier.rights.concern(request):
+        if frontier is not None and frontier.rights.are_needed_for(request):
             return await self._admit_held(frontier, request, key)
         if is_opted_out:
             return None

@@ -8,20 +8,17 @@ Laws
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import time
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import scrapy
 import sqlalchemy as sa
-from scrapy.http import Response
 
 from scrapy_adaptive.__main__ import main
 from scrapy_adaptive.rules.schema import RULES
@@ -29,7 +26,7 @@ from scrapy_adaptive.rules.table import RuleTable
 from tests.crawling import Crawler, RunningCrawl
 from tests.servers.origin import Answer, Origin, Visit, refusal
 from tests.servers.postgres import Postgres
-from tests.spiders import UrlsSpider
+from tests.spiders import FetchingSpider, UrlsSpider
 
 REFRESH = 0.5
 
@@ -263,23 +260,6 @@ class Accounts:
 def are_felt(running: RunningCrawl, count: int) -> bool:
     """Whether the crawl has read so many changes of the table."""
     return running.log.count(CHANGED) >= count
-
-
-class FetchingSpider(UrlsSpider):
-    """Its first callback asks for all other pages itself: they wait at the gate, not in a queue."""
-
-    name = "fetching"
-
-    def __init__(self, urls: list[str | dict[str, Any]], **fields: Any) -> None:
-        super().__init__(urls[:1], **fields)
-        self.others = urls[1:]
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
-        engine = self.crawler.engine
-        await asyncio.gather(
-            *(engine.download_async(scrapy.Request(str(url))) for url in self.others)
-        )
-        yield {"url": response.url}
 
 
 def test_a_row_that_appears_holds_what_waits_at_the_gate(crawl: Crawler, table: RuleTable) -> None:

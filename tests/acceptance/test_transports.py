@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from tests.acceptance.test_slots import most_in_flight, urls
 from tests.crawling import ROOT, Crawler, Reactor
 from tests.servers.origin import Answer, Origin, Visit, image, refusal
 from tests.servers.wire import LOCALHOST
-from tests.spiders import UrlsSpider
+from tests.spiders import FetchingSpider, UrlsSpider
 
 QUICK = {"ADAPTIVE_START_DELAY": 0.05, "ADAPTIVE_TARGET_CONCURRENCY": 4}
 
@@ -185,21 +184,6 @@ def test_the_images_pipeline_gets_images_that_were_refused_once(
     assert len(site.hits()) == 11
     permits = {name: done.stats[f"adaptive/permits/{name}"] for name in ("granted", "measured")}
     assert permits == {"granted": 11, "measured": 11}
-
-
-class FetchingSpider(UrlsSpider):
-    """Its first callback asks for all other pages itself, as a media pipeline does."""
-
-    def __init__(self, urls: list[str | dict[str, Any]], **fields: Any) -> None:
-        super().__init__(urls[:1], **fields)
-        self.others = urls[1:]
-
-    async def parse(self, response: Response) -> AsyncIterator[Any]:  # type: ignore[override]
-        engine = self.crawler.engine
-        requests = [Request(str(url), errback=self.lose) for url in self.others]
-        done = await asyncio.gather(*map(engine.download_async, requests))
-        for each in done:
-            yield {"url": each.url, "status": each.status}
 
 
 ELSEWHERE = "127.0.0.2"

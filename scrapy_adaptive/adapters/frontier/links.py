@@ -79,7 +79,7 @@ class Links:
                 return None
         if not self.is_wanted(request):
             return None
-        if not Rights.concern(request):
+        if not Rights.are_needed_for(request):
             raise UnstorableError(NO_NAME)
         payload = self.payloads.write(request)
         size = len(request.url) + len(payload)

@@ -79,7 +79,7 @@ class Rights:
         self._waiters: dict[str, list[Deferred[bool]]] = {}
 
     @staticmethod
-    def concern(request: Request) -> bool:
+    def are_needed_for(request: Request) -> bool:
         """Whether the request needs a lease: somebody may have the name of its host."""
         host = host_of(request)
         return len(host) <= LONGEST_HOST and "\0" not in host
