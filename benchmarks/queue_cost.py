@@ -137,7 +137,7 @@ class BenchSpider(Spider):
 
         What is popped is kept, as the downloader would: no queue pays for its end.
         """
-        at_gate = self.adaptive.routing.on_at_gate
+        reservations, learn = self.adaptive.traffic.reservations, self.adaptive.routing.learn
         clock = time.perf_counter_ns
         began = clock()
         request = queue.pop()
@@ -146,7 +146,9 @@ class BenchSpider(Spider):
         host = urlparse_cached(request).hostname or ""
         fresh = self.request(host, number)
         gate = clock()
-        at_gate(request, host)
+        reservation = reservations.on_at_gate(request, host)
+        if reservation is not None:
+            learn(reservation, host)
         passed = clock()
         queue.push(fresh)
         return ended - began, clock() - passed, passed - gate
@@ -265,7 +267,7 @@ def put_to_sleep(spider: BenchSpider, queue: Any, hosts: set[str]) -> float:
         request = queue.pop()
         longest = max(longest, time.perf_counter() - began)
         if request is not None:
-            spider.adaptive.routing.on_left(request)
+            spider.adaptive.traffic.reservations.on_left(request)
             queue.push(request)
     return longest * 1e3
 

@@ -66,7 +66,7 @@ class AdaptiveGate(JoinsExtension):
             return None
         is_opted_out = bool(request.meta.get(OPT_OUT_META_KEY))
         if is_opted_out:
-            traffic.room.on_arrived(request)
+            traffic.reservations.on_arrived(request)
         frontier = self._extension.frontier
         if frontier is not None and frontier.rights.are_needed_for(request):
             return await self._admit_held(frontier, request, key)

@@ -31,6 +31,7 @@ from .in_flight import InFlight
 from .parking import Parking
 from .queues.saved_marks import mark
 from .queues.waiting_room import METER, NoRoom, WaitingRoom
+from .reservations import Reservations
 from .robots import is_robots_txt
 from .slot_names import SlotNames
 from .timers import Timers
@@ -46,9 +47,9 @@ if TYPE_CHECKING:
     from scrapy_adaptive.core.types import Blocked, Decision
 
     from .identities import Identify
-    from .queues.waiting_room import Reservation
     from .refusal_rules import RefusalRules
     from .reporting import Reporting
+    from .reservations import Reservation
     from .robots import CrawlDelays
     from .scrapy_internals import Engine
     from .setting_types import SlotRule
@@ -126,6 +127,7 @@ class Traffic:
         self._reporting = reporting
         self._crawl_delays = crawl_delays
         self._page_of = page_of
+        self.reservations = Reservations(self, engine)
         self._parking = Parking(self, engine, may_end=may_end_parked)
         self._gate_queue = GateQueue()
         self._awaits_pop: dict[str, None] = {}
@@ -233,7 +235,7 @@ class Traffic:
     def is_scheduled(self, request: Request) -> bool:
         """Whether the scheduler gave this request out, as far as can be known before the gate."""
         if self.room.keeps:
-            return self.room.gave_out(request)
+            return request in self.reservations
         return request.callback is not NO_CALLBACK and not is_robots_txt(request)
 
     # The way in
@@ -288,9 +290,7 @@ class Traffic:
                 each.pace.crawl_delay = max(each.pace.crawl_delay, delay)
         if host is not None:
             self._host_load.on_sent(host, key)
-        reservation = self.room.on_at_gate(request, key)
-        if reservation is not None and reservation.slot != key:
-            self.on_freed(reservation.slot)
+        reservation = self._end_reservation(request, key)
         is_late, may_go_back = False, self._send_backs.get(request, 0) < MOST_SEND_BACKS
         if reservation is not None:
             queue_slot = self.governor.slot_key(reservation.queue_key)
@@ -300,12 +300,25 @@ class Traffic:
             if self.governor.known is not None:
                 is_late |= self._is_ruled_otherwise(reservation, leaf) and may_go_back
         if is_robots_txt(request) and request not in self._robots:
-            slot.robots_count += 1
-            pages = sum(map(self.room.under_way, self.governor.family(key)))
-            self._robots[request] = key, pages
-            self._standing[host_key] += 1
-            self._engine.lend(pages)
+            self._await_robots(request, slot, host_key)
         return is_late
+
+    def _end_reservation(self, request: Request, key: str) -> Reservation | None:
+        """The request has reached the gate; returns the place that it had, if it is paced."""
+        reservation = self.reservations.on_at_gate(request, key)
+        if reservation is not None:
+            self.room.learn(reservation, key)
+            if reservation.slot != key:
+                self.on_freed(reservation.slot)
+        return reservation
+
+    def _await_robots(self, request: Request, slot: Slot, host: str) -> None:
+        """A robots.txt is to be fetched: pages of its host that are on their way wait for it."""
+        slot.robots_count += 1
+        pages = sum(map(self.reservations.under_way, self.governor.family(slot.key)))
+        self._robots[request] = slot.key, pages
+        self._standing[host] += 1
+        self._engine.lend(pages)
 
     def _is_ruled_otherwise(self, reservation: Reservation, leaf: str) -> bool:
         """Whether rules say something else of a request than when it left its queue."""
@@ -484,7 +497,7 @@ class Traffic:
 
     def on_left(self, request: Request) -> None:
         """The request is on its way back, or went another way: its reservation ends."""
-        promised = self.room.on_left(request)
+        promised = self.reservations.on_left(request)
         if promised is not None:
             self.on_freed(promised)
 
@@ -647,7 +660,7 @@ class Traffic:
         if ARRIVALS in keys:
             keys.remove(ARRIVALS)
             self._awaits_arrivals = False
-            for key in self.room.look_for_late():
+            for key in self.reservations.look_for_late():
                 self.on_freed(key)
         asks = WHOLE_CRAWL in keys and self.room.is_ripe
         if self.governor.kinds:  # a class is held by its own pace too: it goes first when it may
@@ -694,7 +707,7 @@ class Traffic:
         self.in_flight.sweep(self._engine.is_active)
         for request in [each for each in self._robots if not self._engine.is_active(each)]:
             self.on_received(request)
-        for key in self.room.sweep():
+        for key in self.reservations.sweep():
             self.on_freed(key)
 
     def on_closed(self) -> None:

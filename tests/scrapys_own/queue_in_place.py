@@ -44,17 +44,19 @@ def from_crawler(cls: type[HostQueue], crawler: Any, *args: Any, **options: Any)
     queue: HostQueue = queue_from_crawler(crawler, *args, **options)
     if isinstance(engine, Mock):
         engine.downloader.active = set()
-        answer_at_once(queue, AdaptiveThrottle.of(crawler).routing)
+        answer_at_once(queue, AdaptiveThrottle.of(crawler))
     return queue
 
 
-def answer_at_once(queue: HostQueue, routing: Any) -> None:
+def answer_at_once(queue: HostQueue, adaptive: AdaptiveThrottle) -> None:
     """Have each request that was popped leave the downloader."""
 
     def pop() -> Request | None:
         request = type(queue).pop(queue)
         if request is not None:
-            routing.on_due(routing.on_left(request))
+            freed = adaptive.traffic.reservations.on_left(request)
+            assert freed is not None
+            adaptive.routing.on_due(freed)
         return request
 
     queue.pop = pop  # type: ignore[method-assign]

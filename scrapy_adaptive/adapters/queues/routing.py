@@ -1,12 +1,10 @@
-"""From which queue a request goes to which slot, and the places it has there.
+"""From which queue a request goes to which slot.
 
 Laws
 ----
 * A request's queue is known when it is queued: that of its slot, as Scrapy, its meta or
   ADAPTIVE_SLOT names it. A slot that a middleware chooses later is learned at the gate.
 * A host whose requests go to several slots has a place in each; none moves the others.
-* A request has one reservation from the pop until it is at the gate or has gone another way; where
-  it takes long, others do not wait for it, but as many wait at the gate as may be in flight.
 * Scrapy opens two queues, in memory and on disk: what is known of a host is known once.
 * Requests that known limits count apart wait apart, by their leaf: a spent one holds up no other.
 """
@@ -14,16 +12,17 @@ Laws
 from __future__ import annotations
 
 import math
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from scrapy_adaptive.adapters.reservations import Reservation
 from scrapy_adaptive.adapters.scrapy_internals import Copy
 from scrapy_adaptive.core.limits.leaf import FIELD
 from scrapy_adaptive.core.types import Blocked, Reason, Wanted
 
 from .lazy_start import LazyStart
-from .waiting_room import METER, Reservation
+from .waiting_room import METER
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -58,15 +57,6 @@ MISSES = 8
 """Times the number of routes: requests in a row that were to go to a slot and went to another,
 after which it is no route any more. Chance passes over one of n so often in 1 of 3,000 cases."""
 
-LATE = 0.1
-"""Seconds, or twice what others take, after which a request that has not come to the gate is late:
-the middleware that keeps it may answer it itself, or wait for one that is still queued, as for a
-login. It holds nobody back, nor do those that follow it while it is on its way."""
-
-LEADS = 8
-"""Latest requests of which the quickest tells how long the way from the queue to the gate is: slow
-middlewares slow them all, a busy processor some."""
-
 
 class Routing:
     """The routes of one crawl.
@@ -98,6 +88,7 @@ class Routing:
         self._traffic = traffic
         self._governor = traffic.governor
         self._clock = traffic.clock
+        self._reservations = traffic.reservations
         self._engine = engine
         self._cached = cached
         self._most = most
@@ -113,16 +104,8 @@ class Routing:
         self._routes: OrderedDict[str, OrderedDict[str, int]] = OrderedDict()
         """Queue to the slots through which its requests are sent, and how often in a row each was
         passed over; only where they are not the queue's own."""
-        self._reserved: OrderedDict[Request, Reservation] = OrderedDict()
-        self._opted_out: Counter[str] = Counter()
-        """Requests under way that the governor does not pace, by queue."""
         self.unpaced = {NOBODY}
         """Queues of requests that the governor does not pace."""
-        self.lead = 0.0
-        """Seconds that requests take from their queue to the gate, but for a busy processor."""
-        self._leads: deque[float] = deque([0.0], maxlen=LEADS)
-        self._late: Counter[str] = Counter()
-        """Requests on their way that hold nobody back, by slot."""
 
     # What a queue asks
 
@@ -207,26 +190,18 @@ class Routing:
         if slot.startswith(METER):
             return self._blocked_by_meter(slot)
         if slot not in self.unpaced:
-            blocked = self._governor.blocked_in_queue(slot, self._clock(), self.lead)
-            return blocked or self._crowded(slot)
+            blocked = self._governor.blocked_in_queue(slot, self._clock(), self._reservations.lead)
+            return blocked or self._reservations.crowded(slot)
         if not slot.endswith(OPTED_OUT):
             return None
         most = self._governor.limits_of(slot.removesuffix(OPTED_OUT)).concurrency
-        return Blocked(math.inf, Reason.CONCURRENCY) if self._opted_out[slot] >= most else None
-
-    def _crowded(self, slot: str) -> Blocked | None:
-        """While those on their way hold nobody back, as many wait at the gate as may be in flight,
-        and no more."""
-        if slot not in self._late:
-            return None
-        most = self._governor.limits_of(slot).concurrency
-        is_crowded = self._traffic.count_at_gate(slot) >= most
-        return Blocked(math.inf, Reason.CONCURRENCY) if is_crowded else None
+        is_full = self._reservations.count_unpaced(slot) >= most
+        return Blocked(math.inf, Reason.CONCURRENCY) if is_full else None
 
     def _blocked_by_meter(self, key: str) -> Blocked | None:
         known, now = self._governor.known, self._clock()
         meter = key.removeprefix(METER)
-        at = now if known is None else known.meter_at(meter, now, self.lead)
+        at = now if known is None else known.meter_at(meter, now, self._reservations.lead)
         return Blocked(at, Reason.RULE, meter) if at > now else None
 
     def reserve(self, queue_key: str) -> tuple[str, Blocked | None]:
@@ -234,13 +209,14 @@ class Routing:
         if queue_key in self.unpaced:
             blocked = self.blocked(queue_key)
             if blocked is None:
-                self._opted_out[queue_key] += 1
+                self._reservations.promise_unpaced(queue_key)
             return queue_key, blocked
         found: tuple[str, Blocked | None] | None = None
+        lead = self._reservations.lead
         for slot in self.slots_of(queue_key):
             leaf = self._leaf_of(queue_key, slot)
-            blocked = self._crowded(slot)
-            blocked = blocked or self._governor.reserve(leaf, self._clock(), self.lead)
+            blocked = self._reservations.crowded(slot)
+            blocked = blocked or self._governor.reserve(leaf, self._clock(), lead)
             if blocked is None:
                 if queue_key in self._routes:
                     self._routes[queue_key].move_to_end(slot)
@@ -249,7 +225,7 @@ class Routing:
                 found = slot, blocked
         assert found is not None
         if queue_key.endswith(STALE) and found[1] is not None and found[1].reason in SILENT:
-            self._opted_out[queue_key] += 1
+            self._reservations.promise_unpaced(queue_key)
             return queue_key, None
         return found
 
@@ -260,15 +236,15 @@ class Routing:
         """
         if queue_key in self.unpaced:
             return self.blocked(queue_key)
-        governor, now = self._governor, self._clock()
+        governor, now, lead = self._governor, self._clock(), self._reservations.lead
         found = governor.blocked_by_crawl(now)
         if found is not None:
             return found
         for slot in self.slots_of(queue_key):
-            blocked = governor.blocked_in_queue(slot, now, self.lead)
+            blocked = governor.blocked_in_queue(slot, now, lead)
             if governor.known is not None:
                 leaf = governor.known.leaf(self._leaf_of(queue_key, slot))
-                blocked = governor.known.blocked_queued(leaf, now, self.lead) or blocked
+                blocked = governor.known.blocked_queued(leaf, now, lead) or blocked
             if blocked is None:
                 return None
             if found is None or blocked.until < found.until:
@@ -283,25 +259,19 @@ class Routing:
 
     def wanted(self, slot: str) -> Wanted:
         """Which request of this slot serves best; where one may be awaited, Scrapy's order does."""
-        return Wanted.ANY if slot in self._late else self._governor.wanted(slot)
+        return Wanted.ANY if self._reservations.has_late(slot) else self._governor.wanted(slot)
 
     def on_popped(self, request: Request | None, queue_key: str, slot: str) -> None:
         """The place is this request's; with None there was no request after all."""
-        is_counted = slot not in self.unpaced and not slot.endswith(STALE)
-        leaf = self._leaf_of(queue_key, slot) if is_counted else slot
+        is_paced = slot not in self.unpaced and not slot.endswith(STALE)
+        leaf = self._leaf_of(queue_key, slot) if is_paced else slot
         if request is None:
-            self._free(leaf)
+            self._reservations.free(leaf, is_paced=is_paced)
             return
         meters = tuple(leaf.split(FIELD)[1:]) if leaf != slot else ()
-        former = self._reserved.pop(request, None)
-        if former is not None:  # the same object was queued twice: one of it has a place
-            self._end(former)
-        reservation = Reservation(queue_key, slot, self._clock(), leaf, meters)
-        self._reserved[request] = reservation
-        if slot in self._late and not self._traffic.has_standing(slot):
-            self._let_others(request, reservation)
-        elif is_counted:
-            self._traffic.await_arrivals(LATE)
+        self._reservations.begin(
+            request, Reservation(queue_key, slot, self._clock(), leaf, meters, is_paced)
+        )
         if self.discount:
             self._taken[queue_key] += 1
 
@@ -312,7 +282,9 @@ class Routing:
 
     def before_pop(self) -> bool:
         """The engine has a place: whether somebody at the gate takes it."""
-        self._look_at_oldest()
+        freed = self._reservations.look_at_oldest()
+        if freed is not None:
+            self._traffic.on_freed(freed)
         is_served = self._traffic.serve_waiting()
         if is_served:  # with None the engine stops asking; there may be more places
             self._engine.nudge()
@@ -340,83 +312,12 @@ class Routing:
 
     # What the traffic tells and asks
 
-    def gave_out(self, request: Request) -> bool:
-        """Whether this request comes from here and is not at the gate yet."""
-        return request in self._reserved
-
-    def promised(self, request: Request) -> str:
-        """The slot of which a request on its way to the gate has a place.
-
-        Raises:
-            KeyError: it is not on its way.
-        """
-        return self._reserved[request].slot
-
-    def on_at_gate(self, request: Request, key: str) -> Reservation | None:
-        """The request has reached the gate, and this is its slot.
-
-        Returns:
-            Its reservation, which ends; None where it had none, or needed none.
-        """
-        reservation = self._reserved.pop(request, None)
-        if reservation is None:
-            return None
-        self._end(reservation)
-        if reservation.slot in self.unpaced or reservation.slot.endswith(STALE):
-            return None
-        self._note_lead(reservation, key)
+    def learn(self, reservation: Reservation, slot: str) -> None:
+        """A request that had this reservation has reached the gate, and goes to this slot."""
+        promised = reservation.slot
         # One page of a host says nothing of the others once a class of them is split off.
-        is_class = self._governor.host_of(key) == reservation.slot != key
-        if not is_class:
-            self._learn(reservation.queue_key, reservation.slot, key)
-        return reservation
-
-    def on_arrived(self, request: Request) -> None:
-        """The request has reached the gate and keeps its reservation until it is back."""
-        reservation = self._reserved.get(request)
-        if reservation is not None:
-            self._reserved[request] = reservation._replace(has_arrived=True)
-
-    def on_left(self, request: Request) -> str | None:
-        """The request needs no reservation any more; returns the slot that has a place more."""
-        reservation = self._reserved.pop(request, None)
-        if reservation is None:
-            return None
-        return self._vacate(reservation)
-
-    def under_way(self, key: str) -> int:
-        """Requests between this slot's queue and the gate."""
-        return sum(each.slot == key for each in self._reserved.values())
-
-    def sweep(self) -> list[str]:
-        """End the reservations of requests that a middleware replaced, or keeps."""
-        gone = [request for request in self._reserved if not self._engine.is_active(request)]
-        return [slot for request in gone if (slot := self.on_left(request)) is not None]
-
-    def look_for_late(self) -> list[str]:
-        """Requests that are late hold nobody back any more; returns their slots."""
-        paced = {
-            request: each
-            for request, each in self._reserved.items()
-            if each.holds and not each.has_arrived and each.leaf not in self._opted_out
-        }
-        since = self._clock() - max(LATE, 2.0 * self.lead)
-        late = {
-            request: each
-            for request, each in paced.items()
-            if each.at < since and not self._traffic.has_standing(each.slot)
-        }
-        for request, each in late.items():
-            self._let_others(request, each)
-        if len(paced) > len(late):
-            self._traffic.await_arrivals(LATE)
-        return [each.slot for each in late.values()]
-
-    def _let_others(self, request: Request, reservation: Reservation) -> None:
-        """It is on its way, and holds nobody back."""
-        self._vacate(reservation)
-        self._reserved[request] = reservation._replace(holds=False)
-        self._late[reservation.slot] += 1
+        if not self._governor.host_of(slot) == promised != slot:
+            self._learn(reservation.queue_key, promised, slot)
 
     def withdraw(self, is_meant: Callable[[Request], bool]) -> None:
         """Requests that wait and are meant are dropped."""
@@ -494,7 +395,7 @@ class Routing:
         if known is None or queue_key in self.unpaced:
             return True
         leaf = known.leaf(queue_key.removesuffix(STALE))
-        return known.blocked_queued(leaf, self._clock(), self.lead) is None
+        return known.blocked_queued(leaf, self._clock(), self._reservations.lead) is None
 
     def is_stopped(self, queue_key: str) -> bool:
         """Whether a rule holds this queue's requests, and nobody knows for how long."""
@@ -511,51 +412,6 @@ class Routing:
         return sum(queue.waiting(key) for queue in self._queues)
 
     # Inside
-
-    def _look_at_oldest(self) -> None:
-        """What was popped longest ago must be on its way, or nobody will free its place."""
-        if not self._reserved:
-            return
-        request = next(iter(self._reserved))
-        if self._engine.is_active(request):
-            self._reserved.move_to_end(request)
-            return
-        slot = self.on_left(request)
-        if slot is not None:
-            self._traffic.on_freed(slot)
-
-    def _vacate(self, reservation: Reservation) -> str:
-        """The place is for who waits for it, or for a meter; returns its slot."""
-        self._end(reservation)
-        for each in reservation.meters:
-            self._traffic.rearm(METER + each)
-        return reservation.slot
-
-    def _end(self, reservation: Reservation) -> None:
-        """The place is promised to nobody any more."""
-        slot = reservation.slot
-        if reservation.holds:
-            self._free(reservation.leaf)
-            return
-        self._late[slot] -= 1
-        if not self._late[slot]:
-            del self._late[slot]
-
-    def _free(self, slot: str) -> None:
-        """A place of this slot, and of its meters if it is a leaf, is promised to nobody."""
-        if slot not in self._opted_out:
-            self._governor.release(slot)
-            return
-        self._opted_out[slot] -= 1
-        if not self._opted_out[slot]:
-            del self._opted_out[slot]
-
-    def _note_lead(self, reservation: Reservation, key: str) -> None:
-        """How long requests take from the queue to the gate; the first, which waits for
-        robots.txt, aside."""
-        if not self._governor.slot(key, reservation.at).is_new:
-            self._leads.append(self._clock() - reservation.at)
-            self.lead = min(self._leads)
 
     def _learn(self, queue_key: str, promised: str, slot: str) -> None:
         routes = self._routes.get(queue_key)

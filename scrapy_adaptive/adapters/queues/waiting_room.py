@@ -10,7 +10,7 @@ Laws
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from scrapy_adaptive.adapters.reservations import Reservation
     from scrapy_adaptive.core.types import Blocked
 
     from .routing import Routing
@@ -26,24 +27,6 @@ if TYPE_CHECKING:
 
 METER = "\0meter "
 """Begins the timers' keys of meters: no slot has such a name."""
-
-
-class Reservation(NamedTuple):
-    """A place promised to a request on its way to the gate."""
-
-    queue_key: str
-    """The queue that it comes from."""
-    slot: str
-    at: float
-    """Monotonic seconds of the pop."""
-    leaf: str = ""
-    """What was reserved: the slot, and the meters."""
-    meters: tuple[str, ...] = ()
-    """Keys of the meters in which it has a place."""
-    holds: bool = True
-    """Whether it still keeps others from that place."""
-    has_arrived: bool = False
-    """Whether the request is at the gate, or past it, and keeps its place there."""
 
 
 class WaitingRoom(Protocol):
@@ -78,9 +61,6 @@ class WaitingRoom(Protocol):
     def has_suspect(self, key: str) -> bool:
         """Whether a page of this slot waits that was refused."""
 
-    def gave_out(self, request: Request) -> bool:
-        """Whether this request comes from here and is not at the gate yet."""
-
     def blocked(self, slot: str) -> Blocked | None:
         """Why no request of this slot may leave; None where one may."""
 
@@ -93,29 +73,14 @@ class WaitingRoom(Protocol):
     def on_freed(self, key: str) -> float:
         """A permit of this slot has ended; returns the instant at which to wake it."""
 
-    def on_at_gate(self, request: Request, key: str) -> Reservation | None:
-        """A request has reached the gate; returns the reservation that ends by it."""
-
-    def on_arrived(self, request: Request) -> None:
-        """A request has reached the gate and keeps its reservation until it is back."""
-
-    def on_left(self, request: Request) -> str | None:
-        """A request needs no reservation any more; returns the slot that has a place more."""
-
-    def under_way(self, key: str) -> int:
-        """Requests between this slot's queue and the gate."""
+    def learn(self, reservation: Reservation, slot: str) -> None:
+        """A request that had this reservation has reached the gate, and goes to this slot."""
 
     def look_again(self) -> None:
         """Whatever sleeps may go to other slots, or wait for other meters, than was thought."""
 
     def withdraw(self, is_meant: Callable[[Request], bool]) -> None:
         """Requests that wait and are meant are dropped."""
-
-    def sweep(self) -> list[str]:
-        """End the reservations of requests that went another way; returns their slots."""
-
-    def look_for_late(self) -> list[str]:
-        """Requests that are late at the gate hold nobody back any more; returns their slots."""
 
     def look_at_start(self) -> None:
         """Requests may leave that might not before: an engine that was held back may ask."""
@@ -139,10 +104,6 @@ class NoRoom:
         """None that is known."""
         return False
 
-    def gave_out(self, request: Request) -> bool:
-        """Nothing came from here."""
-        return False
-
     def blocked(self, slot: str) -> Blocked | None:
         """Nothing is held here."""
         return None
@@ -159,33 +120,14 @@ class NoRoom:
         """Nobody takes the place."""
         return math.inf
 
-    def on_at_gate(self, request: Request, key: str) -> None:
-        """It had no reservation."""
-
-    def on_arrived(self, request: Request) -> None:
-        """It has no reservation."""
-
-    def on_left(self, request: Request) -> str | None:
-        """It had no reservation."""
-        return None
-
-    def under_way(self, key: str) -> int:
-        """None that is known."""
-        return 0
+    def learn(self, reservation: Reservation, slot: str) -> None:
+        """Nothing came from here."""
 
     def look_again(self) -> None:
         """Nothing sleeps."""
 
     def withdraw(self, is_meant: Callable[[Request], bool]) -> None:
         """They are met at the gate."""
-
-    def sweep(self) -> list[str]:
-        """There is nothing to end."""
-        return []
-
-    def look_for_late(self) -> list[str]:
-        """None is expected."""
-        return []
 
     def look_at_start(self) -> None:
         """The engine is not held back: requests that wait hold their places."""

@@ -140,7 +140,7 @@ class Follower(RuleBasedStateMachine):
         assert in_memory or not self.owed(self.memory)
         [entry] = [each for each in pile.entries if each.request.url == request.url]
         assert entry.host in free
-        slot = self.room.routing.promised(request)
+        slot = self.room.traffic.reservations.slot_of(request)
         self.check_order(pile, entry, owed, wanted.get(slot, Wanted.ANY))
         pile.entries.remove(entry)
         entry.request = request
@@ -159,7 +159,7 @@ class Follower(RuleBasedStateMachine):
             pile.check_turn(entry.host, alone)
 
     def wanted(self, slot: str) -> Wanted:
-        if self.room.routing._late[slot]:
+        if self.room.traffic.reservations.has_late(slot):
             return Wanted.ANY
         known = [each for each in self.room.governor if each.key == slot]
         return known[0].wanted if known and known[0].suspected else Wanted.ANY

@@ -209,7 +209,8 @@ def test_a_host_with_nothing_queued_costs_nothing(rooms: Rooms, job: Path | None
     assert len(room.names) == 100
     for queue in (room.memory, room.disk) if job else (room.memory,):
         assert held(queue) == set()
-    assert held(room.routing) <= {"_governor", "_leads", "_queues", "unpaced"}
+    assert held(room.routing) <= {"_governor", "_queues", "unpaced"}
+    assert held(room.traffic.reservations) <= {"_governor", "_leads"}
     assert job is None or not list(job.glob("requests.queue/h*"))
 
 

@@ -186,9 +186,9 @@ class Queues(Follower):
         self.look()
         slots = list(self.on_way.values())
         for slot in self.room.governor:
-            late = self.room.routing._late[slot.key]
+            late = self.room.traffic.reservations._late[slot.key]
             assert slot.reserved + late == slots.count(slot.key)
-        for slot_key, count in self.room.routing._opted_out.items():
+        for slot_key, count in self.room.traffic.reservations._unpaced.items():
             assert count == sum(entry.host == slot_key for entry in self.past.values())
 
     @invariant()

@@ -325,7 +325,7 @@ def test_copies_that_stand_for_pages_of_a_silent_host_take_no_place_of_it(
     room.push(*pages)
     assert room.take_all() == ["a/0", "a/1", "a/2"]
     for each in pages:
-        room.routing.on_at_gate(each, "a")
+        room.traffic.reservations.on_at_gate(each, "a")
     room.clock.advance(200.0)
     assert room.governor.blocked_in_queue("a", room.clock.seconds()) is None
 
