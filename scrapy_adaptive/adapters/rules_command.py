@@ -10,24 +10,28 @@ Laws
 from __future__ import annotations
 
 import argparse
+import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
+from scrapy import Request
 from scrapy.utils.project import get_project_settings
 
 from scrapy_adaptive.command_line import OneLineParser, add_command
 from scrapy_adaptive.core.limits.book import Book
 from scrapy_adaptive.core.limits.hit_stack import aged
-from scrapy_adaptive.core.limits.rule import Rule, normalised_uri
+from scrapy_adaptive.core.limits.rule import Rule
 from scrapy_adaptive.core.limits.uses import Use
 from scrapy_adaptive.rules import describing
 
 from .known_limits import open_table
 from .saved_rules import hits_of, read, uses_of
+from .scrapy_internals import kind_of
 from .settings import AdaptiveSettings, read_settings
+from .slot_names import ruled_host
 
 if TYPE_CHECKING:
     from scrapy_adaptive.command_line import Commands
@@ -38,6 +42,8 @@ SHOW = "Show all rules, or those that a URL comes under, and what is left of eac
 CHECK = "Check all rules, and say where each is counted."
 LOAD = "Replace the rules of the table by those of a TOML file."
 CREATE = "Make the tables."
+
+SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
 def add(commands: Commands) -> None:
@@ -123,11 +129,18 @@ class _Found:
         self.uses: Mapping[str, Use] = {}
         self._hits: list[tuple[str, str, list[tuple[float, int]]]] = []
         if self.table is not None:
-            self.uses = self.table.uses()
+            with suppress(OSError):  # who may only read has no table of it
+                self.uses = self.table.uses()
             return
         saved = None if settings.state_path is None else read(settings.state_path)
         self.uses = uses_of(saved)
         self._hits = list(hits_of(saved))
+
+    def state(self, rule: Rule) -> str:
+        """Whether it holds, in words; empty if it does."""
+        if rule.expires_at <= self.now:
+            return "; expired"
+        return "" if rule.id in self.book.rules else "; idle beside another"
 
     def left(self, rule: Rule) -> list[str]:
         """What is left of a quota, for each of its counts."""
@@ -160,9 +173,7 @@ def _check(given: argparse.Namespace) -> str:
     has_table = found.table is not None
     for rule in found.all:
         where = describing.counted(rule, has_table=has_table)
-        holds = "" if rule.id in found.book.rules else "; idle beside another"
-        holds = "; expired" if rule.expires_at <= found.now else holds
-        lines.append(f"{rule.label}: {describing.limits(rule)}; {where}{holds}")
+        lines.append(f"{rule.label}: {describing.limits(rule)}; {where}{found.state(rule)}")
     return "\n".join([*lines, f"{len(found.all)} rules, none is bad"])
 
 
@@ -173,10 +184,11 @@ def _show(given: argparse.Namespace) -> str:
     if given.page is None:
         return "\n".join([*lines, *_all(found)])
     try:
-        url = urlsplit(given.page if "//" in given.page else f"//{given.page}")
+        request = Request(given.page if SCHEME.match(given.page) else f"https://{given.page}")
+        host, kind = ruled_host(request), kind_of(request)
     except ValueError as error:
         raise ValueError(f"{given.page!r} is no URL: {error}") from None
-    if not url.hostname:
+    if not host:
         raise ValueError(f"{given.page!r} has no host; allowed is a URL")
     sources = settings.identities.sources
     for source, value in given.identity:
@@ -184,16 +196,20 @@ def _show(given: argparse.Namespace) -> str:
             known = ", ".join(sorted(sources))
             told = f"--identity {source}={value}: {source} is told by nobody"
             raise ValueError(f"{told}; allowed is one that ADAPTIVE_IDENTITY tells: {known}")
-    kind = normalised_uri((url.path or "/") + (f"?{url.query}" if url.query else ""))
     identities = {
         source: settings.identities.known_as(source, value) for source, value in given.identity
     }
-    return "\n".join([*lines, *_matching(found, url.hostname, kind, identities)])
+    return "\n".join([*lines, *_matching(found, host, kind, identities)])
 
 
 def _all(found: _Found) -> list[str]:
     rows = [
-        (rule.label, describing.scope(rule), describing.limits(rule), _use(found, rule))
+        (
+            rule.label,
+            describing.scope(rule),
+            describing.limits(rule) + found.state(rule),
+            _use(found, rule),
+        )
         for rule in found.all
     ]
     if not rows:
@@ -217,7 +233,7 @@ def _matching(found: _Found, host: str, kind: str, identities: dict[str, str]) -
             f"  counts in place of {other.label} ({describing.scope(other)}), which is "
             f"{'of the settings' if rule.is_stored and not other.is_stored else 'less specific'}"
             for other in others
-            if other.name == rule.name
+            if other.layer == rule.layer
         ]
     if len(rules) > 1:
         lines.append("all of these apply together")

@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+def ruled_host(request: Request) -> str:
+    """The request's host, as rules name it; empty where it has none."""
+    return (urlparse_cached(request).hostname or "").removesuffix(".")
+
+
 class SlotNames:
     """The slots of one crawl's requests.
 
@@ -101,7 +106,7 @@ class SlotNames:
         known = self._governor.known
         if known is None:
             return key
-        host = urlparse_cached(request).hostname or ""
+        host = ruled_host(request)
         identities = self._identify(request, known.book.sources)
         return known.leaf_key(key, host, kind_of(request), identities)
 

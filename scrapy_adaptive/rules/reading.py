@@ -14,7 +14,8 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime, timezone
+from contextlib import suppress
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -205,7 +206,17 @@ def _note(value: Any) -> str:
 
 
 def _host(value: Any) -> str:
-    return _text(value).lower() or ANY
+    """A host as it stands in a URL that Scrapy has quoted.
+
+    >>> _host("*.Bücher.example."), _host("")
+    ('*.xn--bcher-kva.example', '*')
+    """
+    text = _text(value) or ANY
+    host = text.removeprefix("*.")
+    sign = text.removesuffix(host)
+    with suppress(UnicodeError):
+        host = host.encode("idna").decode()
+    return sign + host.lower().removesuffix(".")
 
 
 def _uri(value: Any) -> str:
@@ -237,7 +248,7 @@ def _instant(value: Any) -> float:
             value = float(value)
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            value = value.replace(tzinfo=timezone.utc)
+            raise ValueError(value)
         return float(value.timestamp())
     return _number(value)
 

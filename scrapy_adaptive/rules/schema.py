@@ -89,12 +89,14 @@ def engine_for(url: str) -> sa.Engine:
         "connect_timeout": PATIENCE,
         "options": " ".join((bounds, *found.normalized_query.get("options", ()))),
     }
+    pooling: dict[str, Any] = {"pool_pre_ping": True, "pool_size": 1}
     if found.get_backend_name() == "sqlite":
         options = {"timeout": PATIENCE}
+        pooling = {"poolclass": sa.NullPool}  # the file may be another by the next call
         if found.database in (None, "", ":memory:"):
             raise ValueError("a file, as in sqlite:////var/lib/rules.db: a table in memory ends")
     try:
-        return sa.create_engine(found, connect_args=options, pool_pre_ping=True, pool_size=1)
+        return sa.create_engine(found, connect_args=options, **pooling)
     except ImportError as error:
         raise ValueError(f"one whose driver is installed ({error})") from None
 

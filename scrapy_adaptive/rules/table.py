@@ -113,9 +113,7 @@ class RuleTable:
         Raises:
             DatabaseError: the table cannot be read.
         """
-        file = self.engine.url.database if self.engine.dialect.name == "sqlite" else None
-        if file and not file.startswith("file:") and not Path(file).exists():
-            raise DatabaseError(f"{self.address}: there is no such file")  # SQLite would make one
+        self._look_for_file()
         try:
             with self.engine.connect() as connection:
                 rows = read_rows(connection)
@@ -126,6 +124,12 @@ class RuleTable:
         reading = self._checked(rows)
         self._rows = rows
         return reading
+
+    def _look_for_file(self) -> None:
+        """SQLite would make one."""
+        file = self.engine.url.database if self.engine.dialect.name == "sqlite" else None
+        if file and not file.startswith("file:") and not Path(file).exists():
+            raise DatabaseError(f"{self.address}: there is no such file")
 
     def _checked(self, rows: Mapping[str, tuple[Any, ...]]) -> Reading:
         names = [COLUMNS.get(column.name, column.name) for column in RULES.columns][1:]
@@ -171,6 +175,7 @@ class RuleTable:
             DatabaseError: the table cannot be written.
         """
         rows = [row_of(rule) for rule in rules]
+        self._look_for_file()
         try:
             with self.engine.begin() as connection:
                 last = _number(connection, rows)

@@ -9,8 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from scrapy_adaptive.__main__ import main
-from scrapy_adaptive.rules.reading import hashed
-from scrapy_adaptive.rules.schema import RULES
+from scrapy_adaptive.core.limits.rule import Rule
+from scrapy_adaptive.rules.reading import hashed, read_rule
+from scrapy_adaptive.rules.schema import RULES, USES
 from scrapy_adaptive.rules.table import RuleTable
 
 Run = Callable[..., tuple[int, str]]
@@ -89,6 +90,31 @@ def test_a_secret_is_neither_shown_nor_stored(loaded: Run, tmp_path: Path) -> No
     assert SECRET.encode() not in (tmp_path / "rules.db").read_bytes()
 
 
+def test_a_url_is_shown_as_a_crawl_would_take_it(run: Run, tmp_path: Path) -> None:
+    """Its host as Scrapy quotes it; parameters of its path are none of its class."""
+    table = RuleTable(f"sqlite:///{tmp_path}/rules.db")
+    table.create()
+    item = {"uri": "/item", "rate": 1}
+    table.load([read_rule({"host": "münchen.example", **item}, id="1")])
+    for url in ("http://münchen.example/item;v=1?x=2", "München.example./item?u=http://x/"):
+        shown = run("show", url)[1]
+        assert "xn--mnchen-3ya.example /item" in shown
+        assert "rule 1: 1/s" in shown
+
+
+def test_rules_that_hold_nobody_are_shown_as_such(run: Run, tmp_path: Path) -> None:
+    """Those that have expired, those that say the same as another; without the table of uses."""
+    table = RuleTable(f"sqlite:///{tmp_path}/rules.db")
+    table.create()
+    table.load([Rule(id="1", rate=1.0), Rule(id="2", rate=2.0), Rule(id="3", expires_at=1.0)])
+    with table.engine.begin() as connection:
+        USES.drop(connection)
+    for command in ("show", "check"):
+        lines = run(command)[1].splitlines()
+        ends = [("; idle" in line, "; expired" in line) for line in lines if "rule " in line[:5]]
+        assert ends[-3:] == [(False, False), (True, False), (False, True)]
+
+
 def test_a_bad_row_is_named_and_a_check_fails(loaded: Run, tmp_path: Path) -> None:
     table = RuleTable(f"sqlite:///{tmp_path}/rules.db")
     with table.engine.begin() as connection:
@@ -135,9 +161,11 @@ def test_what_is_given_wrongly_is_told_in_one_line(name: str, loaded: Run) -> No
 
 def test_a_file_that_is_not_there_is_not_made(run: Run, tmp_path: Path) -> None:
     """SQLite would make one to look into it."""
-    code, said = run("show")
-    assert code == 2
-    assert "there is no such file" in said
+    (tmp_path / "rules.toml").write_text(TOML)
+    for words in (("show",), ("load", str(tmp_path / "rules.toml"))):
+        code, said = run(*words)
+        assert code == 2
+        assert "there is no such file" in said
     assert not (tmp_path / "rules.db").exists()
 
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
@@ -175,7 +176,8 @@ def test_a_clock_that_is_set_forward_frees_nothing(
     rule = Rule(id="1", is_stored=True, max_hits=MOST, window=WINDOW)
     now = time.time()
     told = iter([now, now + 10 * WINDOW, now - 10 * WINDOW, now + 20 * WINDOW])
-    monkeypatch.setattr("scrapy_adaptive.rules.quotas.time.time", lambda: next(told))
+    clock = SimpleNamespace(time=lambda: next(told))
+    monkeypatch.setattr("scrapy_adaptive.rules.quotas.time", clock)
     assert table.quotas.take([Ask("1\x1eall", rule, MOST)])[0].tokens == MOST
     for _ in range(3):
         assert table.quotas.take([Ask("1\x1eall", rule, 1)])[0].tokens == 0

@@ -14,10 +14,13 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from scrapy import Request
 from scrapy.settings import Settings
 
 from scrapy_adaptive import SettingsError
 from scrapy_adaptive.adapters.settings import read_settings
+from scrapy_adaptive.adapters.slot_names import ruled_host
+from scrapy_adaptive.core.limits.book import Book
 from scrapy_adaptive.core.limits.rule import Identity, Rule, RuleError
 from scrapy_adaptive.rules.reading import READERS, SYNONYMS, hashed, pausing, read_rule
 from scrapy_adaptive.rules.schema import RULES
@@ -231,3 +234,36 @@ def test_a_row_that_never_was_good_pauses(name: str) -> None:
 def test_a_row_whose_host_cannot_be_read_holds_nobody() -> None:
     """Whoever reads it is told; a crawl does not begin with it."""
     assert pausing({"host": "a b", "rate": 1.0}, id="1") is None
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("München.example", "http://münchen.example/"),
+        ("xn--mnchen-3ya.example", "http://münchen.example/"),
+        ("*.münchen.example", "http://www.MÜNCHEN.example/"),
+        ("straße.example", "http://straße.example:8080/"),
+        ("api.example.com.", "http://api.example.com/"),
+        ("api.example.com", "http://api.example.com./"),
+        ("a_b.example.com", "http://A_b.example.com/"),
+    ],
+)
+def test_a_host_matches_however_it_is_written(host: str, url: str) -> None:
+    book = Book([read_rule({"host": host, "rate": 1}, id="1")])
+    assert book.match(ruled_host(Request(url)), "/", {})
+
+
+@pytest.mark.parametrize("host", [".", "..", ".example.com", "*.", "*..org", "a..b"])
+def test_a_host_that_no_url_has_is_named(host: str) -> None:
+    """It would hold nobody, or everybody."""
+    told = error_of(read_rule, {"host": host, "rate": 1}, RuleError, id="1")
+    assert told is not None
+    assert told.startswith("host = ")
+
+
+def test_an_instant_without_a_zone_is_named() -> None:
+    """It would be another one on the next machine."""
+    for instant in (datetime(2030, 1, 1, 10), "2030-01-01T10:00:00", "2030-01-01"):
+        told = error_of(read_rule, {"rate": 1, "expires_at": instant}, RuleError, id="1")
+        assert told is not None
+        assert "a date and time with its zone" in told

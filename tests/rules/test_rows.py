@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from scrapy_adaptive.core.limits.rule import Rule
+from scrapy_adaptive.core.limits.uses import Use
 from scrapy_adaptive.rules.rows import IDS, read_rows
 from scrapy_adaptive.rules.schema import RULES
 from scrapy_adaptive.rules.table import RuleTable
@@ -80,6 +82,22 @@ def test_rows_that_have_not_changed_are_the_same_rules(table: RuleTable) -> None
     assert same == [True, False, True, True, True]
     assert second.rules[1].rate == 2.0
     assert first.problems[0].id == second.problems[0].id == "3"
+
+
+def test_a_file_that_another_took_the_place_of_is_read_no_more(
+    table: RuleTable, tmp_path: Path
+) -> None:
+    """As `mv` puts it there; what is written goes into the new one."""
+    assert table.read() is not None
+    other = RuleTable(f"sqlite:///{tmp_path}/other.db")
+    other.create()
+    other.load([Rule(id="1", paused=True)])
+    (tmp_path / "other.db").rename(tmp_path / "rules.db")
+    reading = table.read()
+    assert reading is not None
+    assert [rule.paused for rule in reading.rules] == [True]
+    table.add_uses({"1": Use(3, 0, 0)})
+    assert RuleTable(f"sqlite:///{tmp_path}/rules.db").uses() == {"1": Use(3, 0, 0)}
 
 
 def test_a_row_that_never_was_good_holds_what_it_may_mean_now(table: RuleTable) -> None:

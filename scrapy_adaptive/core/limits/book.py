@@ -4,7 +4,8 @@ Laws
 ----
 * Host before URI before identity: an exact one before a pattern, a longer pattern before a shorter
   one, any pattern before none. Of two that say the same the lower id counts, and the log says so.
-* Of one name those of the table come before those of the settings.
+* Of one name those of the table come before those of the settings. A dry run stands in place of
+  no rule that holds, nor one of them in its place.
 * A book never changes: a new one takes its place at one instant.
 * To match costs the same for ten rules and ten thousand.
 """
@@ -77,7 +78,7 @@ class Book:
         a rule of their own match the same."""
         seen: dict[tuple[object, ...], Rule] = {}
         for rule in rules:
-            scope = (rule.is_stored, rule.name, rule.host, rule.uri, rule.identity)
+            scope = (rule.is_stored, rule.layer, rule.host, rule.uri, rule.identity)
             if scope in seen:
                 self.ties.append(Tie(seen[scope], rule))
                 continue
@@ -101,7 +102,7 @@ class Book:
     __hash__ = None  # type: ignore[assignment]
 
     def match(self, host: str, kind: str, identities: Mapping[str, str]) -> tuple[Rule, ...]:
-        """The rules that such a request comes under, one of each name.
+        """The rules that such a request comes under, one of each layer.
 
         Args:
             host: of the request's URL, in lower case.
@@ -122,11 +123,11 @@ class Book:
         return found
 
     def _match(self, host: str, kind: str, identities: Mapping[str, str]) -> tuple[Rule, ...]:
-        found: dict[str, Rule] = {}
+        found: dict[tuple[str, bool], Rule] = {}
         for rule in self.candidates(host, kind, identities):
-            known = found.get(rule.name)
+            known = found.get(rule.layer)
             if known is None or (rule.is_stored and not known.is_stored):
-                found[rule.name] = rule
+                found[rule.layer] = rule
         return tuple(found.values())
 
     def candidates(self, host: str, kind: str, identities: Mapping[str, str]) -> Iterator[Rule]:

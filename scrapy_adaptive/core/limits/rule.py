@@ -168,6 +168,12 @@ class Rule:
             raise RuleError("burst", self.burst, "no value without a rate, or max_hits in a window")
 
     @property
+    def layer(self) -> tuple[str, bool]:
+        """Its name, and whether it is a dry run: of one layer one rule counts, and rules of
+        different ones apply together."""
+        return self.name, self.dry_run
+
+    @property
     def lasting_id(self) -> str:
         """What outlives a change of the settings: rules there have no id of their own."""
         if self.is_stored:
@@ -182,9 +188,8 @@ class Rule:
 
 def _check_scope(rule: Rule) -> None:
     host = rule.host.removeprefix("*.")
-    if rule.host != ANY and (
-        not host or host != host.lower() or any(sign in host for sign in "*/ :@?#\t\n\x1e\x1f\0")
-    ):
+    is_host = host.isascii() and host == host.lower() and "" not in host.split(".")
+    if rule.host != ANY and (not is_host or any(sign in host for sign in "*/ :@?#\t\n\x1e\x1f\0")):
         words = "a host in lower case without a port, *.suffix for all under it, or *"
         raise RuleError("host", rule.host, words)
     path = rule.uri.removesuffix("/*")

@@ -69,6 +69,16 @@ def test_of_two_that_say_the_same_the_lower_id_counts() -> None:
     assert [each.id for each in book.match("a.org", "/", {})] == ["1"]
 
 
+def test_a_dry_run_takes_the_place_of_no_rule_that_holds() -> None:
+    """However specific it is, and where it says the same of whom it matches; nor does one that
+    holds take its place."""
+    dry = (rule(2, host="a.org", dry_run=True), rule(3, dry_run=True), rule(4, host="b.org"))
+    book = Book([rule(1), *dry])
+    assert not book.ties
+    for host, matching in (("a.org", "2 1"), ("b.org", "4 3"), ("c.org", "1 3")):
+        assert " ".join(each.id for each in book.match(host, "/", {})) == matching
+
+
 def virtual(*rules: Rule, ceiling: str = "aimd", **limits: float) -> Virtual:
     """A governor with these rules."""
     crawl = Virtual(Limits(start_delay=0.01, **limits), ceiling=ceiling)  # type: ignore[arg-type]
