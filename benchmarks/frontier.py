@@ -85,7 +85,7 @@ def load(frontier: SqlFrontier, rows: int, hosts: int) -> None:
         connection.execute(text(queue), [{"spider": frontier.spider, "host": n} for n in ids])
     with frontier.database.transaction() as connection:
         for start in range(0, len(ids), 5000):
-            frontier.touch(connection, ids[start : start + 5000])
+            frontier.queues.touch(connection, ids[start : start + 5000])
     with frontier.database.engine.connect() as connection:
         connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql("ANALYZE")
 

@@ -168,10 +168,10 @@ def test_a_worker_that_stops_in_the_midst_of_a_transaction_does_not_stop_the_oth
     added = 0
     with suppress(UnavailableError), stopped.database.transaction() as connection:
         number = stopped.hosts.number(connection, "a")
-        stopped.touch(connection, [number])
+        stopped.queues.touch(connection, [number])
         time.sleep(0.5)
         added = other.turn([], [page("a", 2)], {}).added
-        stopped.touch(connection, [number])
+        stopped.queues.touch(connection, [number])
         pytest.fail("it has its locks yet")
     assert added == 1
 
@@ -258,9 +258,9 @@ def test_a_poll_waits_for_nobody_who_waits_for_what_it_has_found_to_be_due(
     def turn() -> None:
         with two.database.transaction() as connection:
             numbers = two.hosts.numbers(connection, ["a", "b"])
-            two.touch(connection, [numbers["a"]])
+            two.queues.touch(connection, [numbers["a"]])
             both.wait()
-            two.touch(connection, [numbers["b"]])
+            two.queues.touch(connection, [numbers["b"]])
 
     at_once(lambda: one.lease(9, 9), turn)
     assert one.counts().leased == 2

@@ -48,8 +48,9 @@ class Admin:
     """The commands on one spider's visits."""
 
     def __init__(self, frontier: SqlFrontier) -> None:
-        self._frontier = frontier
         self._database = frontier.database
+        self._hosts = frontier.hosts
+        self._queues = frontier.queues
         self._spider = frontier.spider
 
     def hosts(self, host: str | None = None, most: int = 50) -> list[HostRow]:
@@ -93,7 +94,7 @@ class Admin:
                 part = VISIT.c.id.in_([row.id for row in rows])
                 due = VISIT.update().where(part, VISIT.c.state == ASLEEP)
                 connection.execute(due.values(state=READY, due=now, error=None))
-                self._frontier.touch(connection, {row.host_id for row in rows})
+                self._queues.touch(connection, {row.host_id for row in rows})
             count += len(rows)
             if len(rows) < BATCH:
                 return count
@@ -110,14 +111,14 @@ class Admin:
     def set_priority(self, priority: float, host: str) -> int:
         """Give all visits of a host that are not done this priority, and swap."""
         with self._database.transaction() as connection:
-            number = self._frontier.hosts.number(connection, host)
+            number = self._hosts.number(connection, host)
             of_host = VISIT.update().where(
                 VISIT.c.spider_id == self._spider,
                 VISIT.c.host_id == number,
                 (VISIT.c.state != ASLEEP) | VISIT.c.due.is_not(None),
             )
             changed = connection.execute(of_host.values(priority=priority)).rowcount
-            self._frontier.touch(connection, {number})
+            self._queues.touch(connection, {number})
         self.swap()
         return changed
 

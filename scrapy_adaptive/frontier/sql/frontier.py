@@ -1,4 +1,4 @@
-"""The frontier of one spider in a SQL database.
+"""The frontier of one spider in a SQL database: its visits, and who is given which.
 
 Laws
 ----
@@ -9,20 +9,16 @@ Laws
 * A poll passes over hosts that another poll is about to take: it waits for none of them.
 * Who gives visits out has locked their leases first: nobody frees them in between.
 * A turn and a poll lock queues once, all that they need in the order of their keys.
-* A queue's score and count are derived anew from its visits whenever they change: they cannot
-  drift.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import count
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.frontier.protocol import (
-    Beat,
     Counts,
     Done,
     Given,
@@ -30,18 +26,14 @@ from scrapy_adaptive.frontier.protocol import (
     Lease,
     Leased,
     Result,
-    SessionLostError,
-    State,
     Turn,
     Visit,
 )
 
 from . import statements as sql
-from .connecting import Database
-from .hosts import Hosts
 from .links import Links
-from .liveness import Liveness
-from .schema import LEASE, SESSION, SPIDER, prepare
+from .schema import SPIDER
+from .sessions import LEASES, Sessions
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
@@ -51,18 +43,9 @@ if TYPE_CHECKING:
 MOST_PROMOTED = 5_000
 """Visits that one poll finds to be due."""
 
-MOST_REAPED = 500
-"""Hosts of the dead that one heartbeat frees."""
 
-LEASES = 1 << 32
-"""More than one session takes; their generations are those of no other session."""
-
-OVER = 0
-"""Deadline of a session that was ended."""
-
-
-class SqlFrontier:
-    """See `Frontier`.
+class SqlFrontier(Sessions):
+    """See `Frontier`; what it is made of stands in `Sessions`.
 
     Args:
         address: of the database.
@@ -86,107 +69,9 @@ class SqlFrontier:
         ranking: Ranking,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        self.database = Database(address, clock)
+        super().__init__(address, spider, ranking.discount, clock)
         self.ranking = ranking
-        self.hosts = Hosts(self.database)
-        path = self.database.path
-        self._liveness = None if path is None else Liveness(path.absolute())
-        self._egress = ""
-        self._session = 0
-        self._ttl = 0
-        self._heard_at = -math.inf
-        """When this session has heard the database last, in ms by its clock."""
-        self._ends_others_at = math.inf
-        self._run = 0
-        self._leases: dict[int, Lease] = {}
-        """What this session holds, by the host's number."""
-        self._numbers = count(1)
-        with self.database.transaction() as connection:
-            prepare(connection, self.database.address)
-            self.spider = self._enter(connection, spider)
-        self._links = Links(self.database, self.hosts, self.spider)
-
-    # Sessions
-
-    def open(self, worker: str, egress: str, ttl: float) -> bool:
-        self._egress, self._ttl = egress, round(ttl * 1000)
-        self._numbers, self._leases = count(1), {}
-        with self.database.transaction() as connection:
-            now = self.database.now(connection)
-            self._end_session(connection, now)
-            of_spider = SPIDER.c.id == self.spider
-            lock = SPIDER.select().where(of_spider).with_for_update()
-            spider = connection.execute(lock).one()
-            has_left = {"spider": self.spider, "now": now}
-            begins = not connection.execute(sql.IS_LEFT, has_left).scalar_one()
-            self._run = spider.run + begins
-            connection.execute(SPIDER.update().where(of_spider).values(run=self._run))
-            values = {"worker": worker, "egress": egress, "deadline": now + self._ttl}
-            made = SESSION.insert().values(spider_id=self.spider, **values)
-            session = connection.execute(made.returning(SESSION.c.id)).scalar_one()
-        self._heard_at = now
-        self._session = session  # where that failed, its number is another's next
-        if self._liveness is not None:
-            self._liveness.begin(session)
-        return begins
-
-    def beat(self, states: Mapping[Lease, State], *, hungry: bool = False) -> Beat:
-        with self.database.transaction() as connection:
-            now = self._live(connection, hungry=hungry)
-            for lease, state in states.items():
-                self._save_state(connection, lease, state, now)
-            self._reap(connection, now)
-            generation = (
-                connection.execute(SPIDER.select().where(SPIDER.c.id == self.spider))
-                .one()
-                .generation
-            )
-            asked = {"session": self._session, "spider": self.spider, "now": now}
-            rows = connection.execute(sql.LEASES, {"session": self._session}).all()
-            members, hungry_others = connection.execute(
-                sql.HUNGRY, {**asked, "egress": self._egress}
-            ).one()
-            wanted = {row.host_id for row in rows if row.wanted_at}
-            wanted.update(connection.execute(sql.WAITED_FOR, asked).scalars())
-            if hungry_others and len(rows) > 1:
-                wanted.update(self._surplus(connection, rows, members, now))
-        self._heard_at = now  # what failed, or was not written, proves nothing
-        held = {row.host_id: row.generation for row in rows}
-        leases = [lease for number, lease in self._leases.items() if number in wanted]
-        return Beat(int(members), len(held), generation, leases)
-
-    def release(self, lease: Lease, state: State | None, asleep: float = 0.0) -> None:
-        with self.database.transaction() as connection:
-            now = self.database.now(connection)
-            host = self.hosts.number(connection, lease.host)
-            if state is not None:
-                self._save_state(connection, lease, state, now)
-            taken = {"spider": self.spider, "host": host, "generation": lease.generation}
-            connection.execute(sql.TAKE_BACK, taken)
-            self.touch(connection, [host])
-            wake_at = now + round(asleep * 1000) if asleep else 0
-            connection.execute(
-                LEASE.update()
-                .where(LEASE.c.host_id == host, LEASE.c.generation == lease.generation)
-                .where(LEASE.c.egress == self._egress, LEASE.c.session_id == self._session)
-                .values(session_id=None, wake_at=wake_at, wanted_at=0)
-            )
-        self._leases.pop(host, None)
-
-    def release_all(self, releases: Sequence[tuple[Lease, State | None, float]]) -> None:
-        for each in releases:
-            self.release(*each)
-
-    def close(self) -> None:
-        if self._session:
-            with self.database.transaction() as connection:
-                self._end_session(connection, self.database.now(connection))
-            self._session = 0
-        if self._liveness is not None:
-            self._liveness.end()
-        self.database.engine.dispose()
-
-    # Visits
+        self._links = Links(self.database, self.hosts, self.queues, self.spider)
 
     def lease(
         self,
@@ -203,24 +88,6 @@ class SqlFrontier:
             self._leases = before
             raise
 
-    def _poll(
-        self, hosts: int, visits: int, only: str | None, back: Mapping[Lease, Sequence[int]]
-    ) -> Leased:
-        with self.database.transaction() as connection:
-            ready = set(self._give_back(connection, back))
-            if only is None:
-                ready.update(self._promote(connection, self.database.now(connection)))
-            self.touch(connection, ready)
-        with self.database.transaction() as connection:
-            now = self._live(connection)
-            if only is not None:
-                return self._lease_one(connection, only, now)
-            chosen = self._choose(connection, hosts, visits, now)
-            held = self._take_all(connection, chosen, now)
-            self.touch(connection, chosen)
-            wait, busy = self._outlook(connection, now)
-        return Leased(held, 0.0 if held else wait, busy)
-
     def turn(self, done: Sequence[Done], new: Sequence[Visit], refill: Mapping[Lease, int]) -> Turn:
         with self.database.transaction() as connection:
             mine = self._locked(connection, refill)
@@ -229,39 +96,13 @@ class SqlFrontier:
             hosts |= self._end(connection, done, now)
             refills = self._refill(connection, refill, mine)
             given = {mine[lease] for lease, visits in refills.items() if visits}
-            self.touch(connection, hosts | given)
+            self.queues.touch(connection, hosts | given)
         return Turn(refills, added, len(new) - added)
-
-    def settle(self, held: Mapping[Lease, Collection[int]]) -> list[Lease]:
-        with self.database.transaction() as connection:
-            self._live(connection)
-            mine = {lease.generation: set(ids) for lease, ids in held.items()}
-            rows = connection.execute(sql.LEASES, {"session": self._session}).all()
-            strays = [row.host_id for row in rows if row.generation not in mine]
-            for row in rows:
-                asked = {"spider": self.spider, "host": row.host_id, "generation": row.generation}
-                found = set(connection.execute(sql.HELD_IDS, asked).scalars())
-                lost = sorted(found - mine.get(row.generation, set()))
-                if lost:
-                    taken = {"generation": row.generation, "ids": lost}
-                    connection.execute(sql.TAKE_BACK_SOME, taken)
-            self.touch(connection, [row.host_id for row in rows])
-            for host in strays:
-                connection.execute(
-                    LEASE.update()
-                    .where(LEASE.c.host_id == host, LEASE.c.session_id == self._session)
-                    .values(session_id=None)
-                )
-        self._leases = {number: lease for number, lease in self._leases.items() if lease in held}
-        mine_yet = {row.generation for row in rows}
-        return [lease for lease in held if lease.generation not in mine_yet]
 
     def counts(self) -> Counts:
         with self.database.transaction() as connection:
             row = connection.execute(sql.COUNTS, {"spider": self.spider}).one()
         return Counts(**{name: int(value) for name, value in row._mapping.items()})
-
-    # The spider
 
     def save_spider(self, state: str) -> None:
         with self.database.transaction() as connection:
@@ -274,106 +115,36 @@ class SqlFrontier:
             state: str | None = connection.execute(mine).one().state
         return state
 
-    def _enter(self, connection: Connection, name: str) -> int:
-        found = SPIDER.select().where(SPIDER.c.name == name)
-        row = connection.execute(found).first()
-        if row is None:
-            connection.execute(SPIDER.insert().values(name=name))
-            row = connection.execute(found).one()
-        return int(row.id)
+    # Inside: a poll
 
-    # Inside: sessions and leases
+    def _poll(
+        self, hosts: int, visits: int, only: str | None, back: Mapping[Lease, Sequence[int]]
+    ) -> Leased:
+        with self.database.transaction() as connection:
+            ready = set(self._give_back(connection, back))
+            if only is None:
+                ready.update(self._promote(connection, self.database.now(connection)))
+            self.queues.touch(connection, ready)
+        with self.database.transaction() as connection:
+            now = self._live(connection)
+            if only is not None:
+                return self._lease_one(connection, only, now)
+            chosen = self._choose(connection, hosts, visits, now)
+            held = self._take_all(connection, chosen, now)
+            self.queues.touch(connection, chosen)
+            wait, busy = self._outlook(connection, now)
+        return Leased(held, 0.0 if held else wait, busy)
 
-    def _live(self, connection: Connection, *, hungry: bool | None = None) -> int:
-        """This session lives on, or was ended; returns the instant."""
-        now = self.database.now(connection)
-        values = {"deadline": now + self._ttl} if hungry is not None else {}
-        mine = SESSION.c.id == self._session
-        lives = SESSION.update().where(mine, SESSION.c.deadline > OVER)
-        lives = lives.values(hungry=int(bool(hungry)) if hungry is not None else SESSION.c.hungry)
-        if not connection.execute(lives.values(**values) if values else lives).rowcount:
-            raise SessionLostError
-        return now
-
-    def _end_session(self, connection: Connection, now: int) -> None:
-        """What this session held is free, and what the dead held."""
-        mine = SESSION.c.id == self._session
-        connection.execute(SESSION.update().where(mine).values(deadline=OVER))
-        while self._reap(connection, now):
-            pass
-
-    def _save_state(self, connection: Connection, lease: Lease, state: State, now: int) -> None:
-        host = self.hosts.number(connection, lease.host)
-        connection.execute(
-            LEASE.update()
-            .where(LEASE.c.host_id == host, LEASE.c.egress == self._egress)
-            .where(LEASE.c.generation == lease.generation, LEASE.c.session_id == self._session)
-            .values(state=json.dumps(state), state_at=now)
-        )
-
-    def _reap(self, connection: Connection, now: int) -> int:
-        """Free the hosts of who has died; returns how many there were."""
-        self._end_dead(connection, now)
-        dead = sql.DEAD if self.database.is_sqlite else sql.DEAD_POSTGRESQL
-        rows = connection.execute(dead, {"over": OVER, "most": MOST_REAPED}).all()
-        for row in rows:
-            taken = {"host": row.host_id, "generation": row.generation}
-            if row.spider_id is not None:
-                connection.execute(sql.TAKE_BACK, {**taken, "spider": row.spider_id})
-        for spider in sorted({row.spider_id for row in rows if row.spider_id is not None}):
-            self.touch(connection, [r.host_id for r in rows if r.spider_id == spider], spider)
-        for row in rows:
-            connection.execute(
-                LEASE.update()
-                .where(LEASE.c.host_id == row.host_id, LEASE.c.egress == row.egress)
-                .where(LEASE.c.session_id == row.session_id)
-                .values(session_id=None, wanted_at=0)
-            )
-        is_named = LEASE.select().where(LEASE.c.session_id == SESSION.c.id).exists()
-        connection.execute(SESSION.delete().where(SESSION.c.deadline == OVER, ~is_named))
-        return len(rows)
-
-    def _end_dead(self, connection: Connection, now: int) -> None:
-        """End the sessions of who has died.
-
-        Who was cut off for a while knows nothing of others, which may have been so as well, and may
-        not have said yet that a site refuses them; it waits for as long as a session lasts. To it a
-        clock that was set is the same.
-        """
-        live = SESSION.c.deadline > OVER
-        dead: list[int] = []
-        if self._liveness is not None:
-            ids = connection.execute(SESSION.select().where(live)).scalars()
-            dead = [each for each in ids if self._liveness.is_dead(each)]
-        if not 0 <= now - self._heard_at <= self._ttl / 2:
-            self._ends_others_at = now + self._ttl
-        if now >= self._ends_others_at:
-            silent = SESSION.select().where(live, SESSION.c.deadline < now)
-            dead += connection.execute(silent.with_for_update(skip_locked=True)).scalars()
-        if dead:
-            connection.execute(SESSION.update().where(SESSION.c.id.in_(dead)).values(deadline=OVER))
-
-    def _surplus(
-        self, connection: Connection, rows: Sequence[Row[Any]], members: int, now: int
-    ) -> list[int]:
-        """Hosts that this session holds beyond its share, while others have none to visit."""
-        asked = {"spider": self.spider, "egress": self._egress, "now": now}
-        total = connection.execute(sql.HELD_BY_ALL, asked).scalar_one()
-        fair = math.ceil(total / members)
-        return [row.host_id for row in rows][fair:]
-
-    def _claim(self, connection: Connection, host: int, now: int) -> Row[Any] | Lease | None:
-        """The lease of this host: the one that is held, or a new one's row; None if another's."""
-        if host in self._leases:
-            return self._leases[host]
-        generation = self._session * LEASES + next(self._numbers)
-        asked = {"host": host, "egress": self._egress, "session": self._session, "now": now}
-        row = connection.execute(sql.CLAIM, {**asked, "generation": generation}).first()
-        if row is not None:
-            self._leases[host] = Lease(self.hosts.name(connection, host), generation)
-        return row
-
-    # Inside: visits
+    def _give_back(
+        self, connection: Connection, back: Mapping[Lease, Sequence[int]]
+    ) -> Iterable[int]:
+        """These visits were not sent; returns the hosts."""
+        ids = sorted(each for given in back.values() for each in given)
+        if not ids:
+            return ()
+        first = self._session * LEASES
+        asked = {"ids": ids, "first": first, "last": first + LEASES - 1}
+        return connection.execute(sql.TAKE_BACK_ALL, asked).scalars()
 
     def _promote(self, connection: Connection, now: int) -> Iterable[int]:
         """What is due by now is ready; returns the hosts."""
@@ -452,38 +223,33 @@ class SqlFrontier:
                     held[rows[number].host_id].visits.append(_given(rows[number]))
         return list(held.values())
 
-    def _give_back(
-        self, connection: Connection, back: Mapping[Lease, Sequence[int]]
-    ) -> Iterable[int]:
-        """These visits were not sent; returns the hosts."""
-        ids = sorted(each for given in back.values() for each in given)
-        if not ids:
-            return ()
-        first = self._session * LEASES
-        asked = {"ids": ids, "first": first, "last": first + LEASES - 1}
-        return connection.execute(sql.TAKE_BACK_ALL, asked).scalars()
+    def _outlook(self, connection: Connection, now: int) -> tuple[float, int]:
+        """Seconds until anything is due, and visits that are given out."""
+        asked = {"spider": self.spider, "egress": self._egress, "now": now}
+        left = connection.execute(sql.OUTLOOK, asked).one()
+        wait = math.inf if left.due is None else max(0, left.due - now) / 1000
+        return 0.0 if left.is_due else wait, int(left.busy)
 
-    def _is_alive(self, connection: Connection) -> bool:
-        alive = SESSION.select().where(SESSION.c.id == self._session, SESSION.c.deadline > OVER)
-        return connection.execute(alive).first() is not None
+    # Inside: a turn
 
-    def _locked(self, connection: Connection, leases: Iterable[Lease]) -> dict[Lease, int]:
-        """Those of these leases that this session has, with their hosts, until the end of this
-        transaction; SQLite lets nobody else write in between."""
-        wanted = set(leases)
-        mine = {lease: number for number, lease in self._leases.items() if lease in wanted}
-        if self.database.is_sqlite or not mine:
-            return mine
-        held = self._lock(connection, mine.values())
-        return {lease: number for lease, number in mine.items() if number in held}
-
-    def _lock(self, connection: Connection, hosts: Iterable[int]) -> set[int]:
-        """Lock the leases of these hosts; returns those that this session has."""
-        wanted = sorted(hosts)
-        if not wanted:
-            return set()
-        asked = {"hosts": wanted, "egress": self._egress, "session": self._session}
-        return set(connection.execute(sql.LOCK_LEASES, asked).scalars())
+    def _end(self, connection: Connection, done: Sequence[Done], now: int) -> set[int]:
+        """Write down what is done; returns the hosts."""
+        rows = {True: [], False: []}  # type: dict[bool, list[dict[str, Any]]]
+        for each in sorted(done, key=lambda each: each.id):
+            rows[each.result.is_new].append(
+                {
+                    **{name: _storable(name, getattr(each.result, name)) for name in _RESULT},
+                    "id": each.id,
+                    "generation": each.lease.generation,
+                    "due": None if each.again_in is None else now + round(each.again_in * 1000),
+                    "run": self._run,
+                    "now": now,
+                }
+            )
+        for is_new, statement in ((True, sql.DONE), (False, sql.DONE_UNCHANGED)):
+            if rows[is_new]:
+                connection.execute(statement, rows[is_new])
+        return {self.hosts.number(connection, each.lease.host) for each in done}
 
     def _refill(
         self,
@@ -513,44 +279,6 @@ class SqlFrontier:
             if given_out is not None:
                 given_out.sort(key=lambda each: (-each.priority, each.id))
         return refills
-
-    def _end(self, connection: Connection, done: Sequence[Done], now: int) -> set[int]:
-        """Write down what is done; returns the hosts."""
-        rows = {True: [], False: []}  # type: dict[bool, list[dict[str, Any]]]
-        for each in sorted(done, key=lambda each: each.id):
-            rows[each.result.is_new].append(
-                {
-                    **{name: _storable(name, getattr(each.result, name)) for name in _RESULT},
-                    "id": each.id,
-                    "generation": each.lease.generation,
-                    "due": None if each.again_in is None else now + round(each.again_in * 1000),
-                    "run": self._run,
-                    "now": now,
-                }
-            )
-        for is_new, statement in ((True, sql.DONE), (False, sql.DONE_UNCHANGED)):
-            if rows[is_new]:
-                connection.execute(statement, rows[is_new])
-        return {self.hosts.number(connection, each.lease.host) for each in done}
-
-    def _outlook(self, connection: Connection, now: int) -> tuple[float, int]:
-        """Seconds until anything is due, and visits that are given out."""
-        asked = {"spider": self.spider, "egress": self._egress, "now": now}
-        left = connection.execute(sql.OUTLOOK, asked).one()
-        wait = math.inf if left.due is None else max(0, left.due - now) / 1000
-        return 0.0 if left.is_due else wait, int(left.busy)
-
-    def touch(
-        self, connection: Connection, hosts: Iterable[int], spider: int | None = None
-    ) -> None:
-        """Derive anew what stands in the queues of these hosts."""
-        found = sorted(set(hosts))
-        if not found:
-            return
-        asked = {"spider": spider or self.spider, "hosts": found}
-        if not self.database.is_sqlite:
-            connection.execute(sql.LOCK_QUEUES, asked)
-        connection.execute(sql.TOUCH, {**asked, "discount": self.ranking.discount})
 
 
 _RESULT = (

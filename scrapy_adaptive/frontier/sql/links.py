@@ -13,29 +13,24 @@ from typing import TYPE_CHECKING, Any
 from scrapy_adaptive.frontier.protocol import Again, Visit
 
 from . import statements as sql
-from .schema import ASLEEP, QUEUE, READY
+from .schema import ASLEEP, READY
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from .connecting import Database
     from .hosts import Hosts
-
-ENTER = (
-    "INSERT INTO adaptive_queue (spider_id, host_id) VALUES ({spider}, {host}) "
-    "ON CONFLICT (spider_id, host_id) DO NOTHING"
-)
+    from .queues import Queues
 
 
 class Links:
     """Adds visits of one spider."""
 
-    def __init__(self, database: Database, hosts: Hosts, spider: int) -> None:
+    def __init__(self, database: Database, hosts: Hosts, queues: Queues, spider: int) -> None:
         self._database = database
         self._hosts = hosts
+        self._queues = queues
         self._spider = spider
-        self._entered: set[int] = set()
-        """Hosts that have a queue for sure."""
 
     def add(
         self, connection: Connection, new: Sequence[Visit], run: int, now: int
@@ -59,29 +54,12 @@ class Links:
             )
             for visit in visits
         ]
-        self._enter(connection, set(numbers.values()))
+        self._queues.enter(connection, set(numbers.values()))
         added = (self._sqlite if self._database.is_sqlite else self._postgresql)(connection, rows)
         again = [visit for visit in visits if visit.again is not Again.NEVER]
         if again and added < len(visits):
             added += self._again(connection, again, run, now)
         return added, set(numbers.values())
-
-    def _enter(self, connection: Connection, hosts: set[int]) -> None:
-        missing = sorted(hosts - self._entered)
-        if not missing:
-            return
-        found = set(
-            connection.execute(
-                QUEUE.select()
-                .with_only_columns(QUEUE.c.host_id)
-                .where(QUEUE.c.spider_id == self._spider, QUEUE.c.host_id.in_(missing))
-            ).scalars()
-        )
-        self._entered.update(found)
-        fresh = [(self._spider, host) for host in missing if host not in found]
-        if fresh:
-            mark = "?" if self._database.is_sqlite else "%s"
-            connection.exec_driver_sql(ENTER.format(spider=mark, host=mark), fresh)
 
     def _sqlite(self, connection: Connection, rows: list[tuple[Any, ...]]) -> int:
         return connection.exec_driver_sql(sql.INSERT_SQLITE, rows).rowcount
