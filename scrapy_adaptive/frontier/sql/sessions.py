@@ -107,11 +107,7 @@ class Sessions:
             for lease, state in states.items():
                 self._save_state(connection, lease, state, now)
             self._reap(connection, now)
-            generation = (
-                connection.execute(SPIDER.select().where(SPIDER.c.id == self.spider))
-                .one()
-                .generation
-            )
+            spider = connection.execute(SPIDER.select().where(SPIDER.c.id == self.spider)).one()
             asked = {"session": self._session, "spider": self.spider, "now": now}
             rows = connection.execute(sql.LEASES, {"session": self._session}).all()
             members, hungry_others = connection.execute(
@@ -122,9 +118,8 @@ class Sessions:
             if hungry_others and len(rows) > 1:
                 wanted.update(self._surplus(connection, rows, members, now))
         self._heard_at = now  # what failed, or was not written, proves nothing
-        held = {row.host_id: row.generation for row in rows}
         leases = [lease for number, lease in self._leases.items() if number in wanted]
-        return Beat(int(members), len(held), generation, leases)
+        return Beat(int(members), len(rows), spider.generation, leases)
 
     def release(self, lease: Lease, state: State | None, asleep: float = 0.0) -> None:
         with self.database.transaction() as connection:
@@ -194,11 +189,12 @@ class Sessions:
     def _live(self, connection: Connection, *, hungry: bool | None = None) -> int:
         """This session lives on, or was ended; returns the instant."""
         now = self.database.now(connection)
-        values = {"deadline": now + self._ttl} if hungry is not None else {}
-        mine = SESSION.c.id == self._session
-        lives = SESSION.update().where(mine, SESSION.c.deadline > OVER)
-        lives = lives.values(hungry=int(bool(hungry)) if hungry is not None else SESSION.c.hungry)
-        if not connection.execute(lives.values(**values) if values else lives).rowcount:
+        lives = SESSION.update().where(SESSION.c.id == self._session, SESSION.c.deadline > OVER)
+        if hungry is None:
+            lives = lives.values(hungry=SESSION.c.hungry)
+        else:
+            lives = lives.values(hungry=int(hungry), deadline=now + self._ttl)
+        if not connection.execute(lives).rowcount:
             raise SessionLostError
         return now
 
@@ -218,12 +214,12 @@ class Sessions:
         self._end_dead(connection, now)
         dead = sql.DEAD if self.database.is_sqlite else sql.DEAD_POSTGRESQL
         rows = connection.execute(dead, {"over": OVER, "most": MOST_REAPED}).all()
-        for row in rows:
-            taken = {"host": row.host_id, "generation": row.generation}
-            if row.spider_id is not None:
-                connection.execute(sql.TAKE_BACK, {**taken, "spider": row.spider_id})
-        for spider in sorted({row.spider_id for row in rows if row.spider_id is not None}):
-            hosts = [row.host_id for row in rows if row.spider_id == spider]
+        known = [row for row in rows if row.spider_id is not None]
+        for row in known:
+            taken = {"spider": row.spider_id, "host": row.host_id, "generation": row.generation}
+            connection.execute(sql.TAKE_BACK, taken)
+        for spider in sorted({row.spider_id for row in known}):
+            hosts = [row.host_id for row in known if row.spider_id == spider]
             self.queues.touch(connection, hosts, spider)
         for row in rows:
             connection.execute(
@@ -302,5 +298,4 @@ class Sessions:
         """Hosts that this session holds beyond its share, while others have none to visit."""
         asked = {"spider": self.spider, "egress": self._egress, "now": now}
         total = connection.execute(sql.HELD_BY_ALL, asked).scalar_one()
-        fair = math.ceil(total / members)
-        return [row.host_id for row in rows][fair:]
+        return [row.host_id for row in rows[math.ceil(total / members) :]]

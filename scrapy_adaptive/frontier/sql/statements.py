@@ -209,14 +209,12 @@ WHERE host_id IN :hosts AND egress = :egress AND session_id = :session
 ORDER BY host_id FOR UPDATE
 """).bindparams(bindparam("hosts", expanding=True))
 
-DEAD = text(
-    """
+DEAD = text("""
 SELECT l.host_id, l.egress, l.generation, l.session_id, s.spider_id
 FROM adaptive_lease l LEFT JOIN adaptive_session s ON s.id = l.session_id
 WHERE l.session_id IS NOT NULL AND (s.id IS NULL OR s.deadline = :over)
-ORDER BY l.host_id LIMIT :most {lock}
-""".replace("{lock}", "")
-)
+ORDER BY l.host_id LIMIT :most
+""")
 DEAD_POSTGRESQL = text(f"{DEAD.text} FOR UPDATE OF l SKIP LOCKED")
 
 IS_LEFT = text(f"""
