@@ -66,6 +66,16 @@ def server_errors(arena: Arena) -> Job:
     return Job(numbered(arena.site(handler, 4), 40))
 
 
+@scenario("60 pages, every other one of which fails once with a 500", most=25.0)
+def half_failing(arena: Arena) -> Job:
+    """The host may be in trouble: it is slowed down until it is known that this does not help."""
+
+    def handler(visit: Visit) -> Answer:
+        return Answer(500 if int(visit.path[6:]) % 2 and visit.count == 1 else 200)
+
+    return Job(numbered(arena.site(handler), 60))
+
+
 @scenario("60 hosts of 2/s each, 30 pages each", refuses=True, most=45.0)
 def sixty_hosts(arena: Arena) -> Job:
     """Each meets its own limit in the same seconds; an ideal crawler takes 15 s."""

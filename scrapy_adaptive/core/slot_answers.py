@@ -104,7 +104,7 @@ class Answers(Admission):
         self.accepted_count += 1
         if self._failures is UNTRIED:
             self._failures = UNHURT
-        self._failures.on_accepted()
+        self._failures.on_accepted(self._paced_rate)
         if self.suspected is not NONE_SUSPECTED:
             known = self.suspected.refuses_first
             self.suspected.on_accepted(answer.page)
@@ -221,7 +221,7 @@ class Answers(Admission):
     def _trip(self, permit: Permit, answer: Answer, now: float) -> tuple[float, str]:
         """An epoch begins: seconds of its first wait, and the rate that was refused, in words."""
         failed = answer.outcome is Outcome.FAILED
-        rate = self._begin_epoch(now, permit, again=failed and self._failures.go_on)
+        rate = self._begin_epoch(now, permit, again=failed and self._failures.is_slowed)
         if failed:
             self._failures.on_slowed(rate)
         self._failed_epoch = failed
@@ -250,9 +250,13 @@ class Answers(Admission):
 
     def _on_failure(self, permit: Permit, answer: Answer, now: float) -> str:
         """Count a failure; returns why it slows nothing down, and nothing where it does."""
-        failures = self._failures
+        failures, rate = self._failures, self._paced_rate
         is_page = self.suspected.is_failing(answer.page) and answer.announced is None
-        failures.on_failed(silent=answer.silent, counts=not is_page)
+        failures.on_failed(rate, silent=answer.silent, counts=not is_page)
+        if self.phase is Phase.CLOSED and failures.are_in_vain():
+            self.suspected.on_rollback()
+            self.ceiling.on_rollback(now)
+            return "as many fail at any pace"
         if is_page:
             self._roll_back_for(answer.page, now)
             return "this page fails while others are served"
@@ -262,13 +266,7 @@ class Answers(Admission):
             self._end_pause(now)
         if failures.is_gone:
             return "the host is gone: nothing waits for it"
-        if failures.are_in_vain(self._paced_rate):
-            self.suspected.on_rollback()
-            self.ceiling.on_rollback(now)
-            return "as many fail at any pace"
-        return (
-            "" if failures.are_congestion(self._paced_rate) else "a lone failure is no congestion"
-        )
+        return "" if failures.are_congestion(rate) else "a lone failure is no congestion"
 
     def _look_at_failures(self, now: float) -> None:
         """A dead host is owed no pace; one that is there again is met without a volley."""
@@ -326,6 +324,8 @@ class Answers(Admission):
             self.ceiling.on_resumed(now)
         else:
             self.ceiling.on_recovered(now, recovery)
+            if self._failed_epoch and self.ceiling.rate < self._failures.floor:
+                self.ceiling.recall(Learned(self._failures.floor))
         self._cuts_nothing = self._failed_epoch = False
         return recovery
 

@@ -7,9 +7,12 @@ Laws
 * A host that fails `TESTS` tests in a row is gone: no pause waits for it any more. If it does not
   even answer, it is dead.
 * Whatever it serves ends that.
-* If a host fails as much after it was slowed down again and again, to an eighth of its rate, its
-  failures are its pages'. What slowed it down is taken back, and only failures without an end are
-  congestion. What a refusal has taught meanwhile is not taken back.
+* A host that is slowed down for its failures, to an eighth of its rate or a gentle one, fails as
+  much less if they are its own. If it does not, they are its pages'. What slowed it down is taken
+  back, and only failures without an end are congestion. What a refusal has taught meanwhile is not
+  taken back.
+
+**Source**: A. Wald, Sequential Tests of Statistical Hypotheses, 1945.
 """
 
 from __future__ import annotations
@@ -33,10 +36,19 @@ TESTS = 4
 failed. A server that is started anew is often back by then; a dead one holds no crawl up for
 longer."""
 
+SLOWER = 8.0
+"""How many times slower a host in trouble is asked until it must fail less, and how much less."""
 
-SLOWED = 3
-"""Times that a host is slowed down for its failures, with no `HISTORY` of answers without one
-between: at an eighth of the rate a host in trouble fails less."""
+GENTLE = 2.0
+"""Requests a second at which it must fail less in any case: to half of it failures slow a host down
+at most."""
+
+MOST_RATIO = 0.9
+"""Share of failures, at most, that a host is taken to have had at its full rate."""
+
+SURE = FAILURES_IN_A_ROW * math.log(SLOWER)
+"""Log likelihood ratio beyond which its failures are its pages': those that are congestion by
+themselves do not reach it."""
 
 _ALL = 2**HISTORY - 1
 _IN_A_ROW = 2**FAILURES_IN_A_ROW - 1
@@ -50,14 +62,16 @@ class Failures:
     """
 
     __slots__ = (
+        "_evidence",
         "_failed_tests",
         "_is_silent",
-        "_old",
         "_rate",
+        "_ratio",
         "_recent",
         "is_gone",
+        "is_in_vain",
         "is_serving",
-        "slowed",
+        "is_slowed",
     )
 
     is_serving: bool
@@ -65,9 +79,11 @@ class Failures:
     _recent: int
     _is_silent: bool
     _failed_tests: int
-    slowed: int
+    is_slowed: bool
+    is_in_vain: bool
     _rate: Amount
-    _old: Annotated[int, Range(0, HISTORY)]
+    _ratio: Annotated[float, Range(0.0, MOST_RATIO)]
+    _evidence: Annotated[float, Range(-SURE, 2.0 * SURE)]
 
     def __init__(self, *, is_serving: bool = False) -> None:
         self.is_serving = is_serving
@@ -78,14 +94,16 @@ class Failures:
         self._is_silent = False
         """Whether nothing came back for the last request."""
         self._failed_tests = 0
-        self.slowed = 0
-        """Times that it was slowed down for its failures; one more than `SLOWED` where that was in
-        vain."""
+        self.is_slowed = False
+        """Whether it was slowed down for its failures, and that is not taken back."""
+        self.is_in_vain = False
+        """Whether it was, in vain."""
         self._rate = 0.0
         """The first rate at which it was, 1/s; infinite while that had no bound."""
-        self._old = 0
-        """Those of the latest answers that came before it was so slow: they say nothing of whether
-        that has helped."""
+        self._ratio = 0.0
+        """Share of its latest answers that were failures then."""
+        self._evidence = 0.0
+        """Log likelihood ratio that it fails as much since it is so slow."""
 
     @property
     def is_dead(self) -> bool:
@@ -96,51 +114,52 @@ class Failures:
         """Whether so many failed, by now at this rate, that a host that was serving is in
         trouble."""
         return self.is_serving and (
-            self._recent == _ALL or (self.slowed <= SLOWED and self._are_many(rate))
+            self._recent == _ALL or (not self.is_in_vain and self._are_many(rate))
         )
 
     def _are_many(self, rate: float) -> bool:
-        recent = self._recent
-        if self._is_slow(rate):  # some of them must be of late
-            lately = recent & 2 ** (HISTORY - self._old) - 1
-            if lately.bit_count() < FAILURES_IN_A_ROW:
-                return False
-        return recent & _IN_A_ROW == _IN_A_ROW or recent.bit_count() >= FAILURES
+        if self._recent & _IN_A_ROW == _IN_A_ROW:
+            return True
+        return self._recent.bit_count() >= FAILURES and not self.is_slow(rate)
 
-    def _is_slow(self, rate: float) -> bool:
-        """Whether this is so slow that failures would be fewer, were they the host's."""
-        return self.slowed == SLOWED and rate <= self._rate / 2**SLOWED
+    def is_slow(self, rate: float) -> bool:
+        """Whether it was slowed down so far that failures would be fewer, were they the host's."""
+        return self.is_slowed and rate <= max(self._rate / SLOWER, GENTLE) < math.inf
 
     @property
-    def go_on(self) -> bool:
-        """Whether it was slowed down for them already, and that is not taken back."""
-        return 0 < self.slowed <= SLOWED
+    def floor(self) -> float:
+        """The rate, 1/s, to which failures slow it down at most; 0 where they have not."""
+        return min(self._rate, 0.5 * GENTLE) if self.is_slowed else 0.0
 
     def on_slowed(self, rate: float) -> None:
         """They were taken for congestion, at this rate."""
-        if not self.go_on or self._rate == math.inf:
+        is_first = not self.is_slowed or self._rate == math.inf
+        if is_first:
             self._rate = rate
-        self.slowed = min(self.slowed + 1, SLOWED)
-        if rate > self._rate / 2**SLOWED:
-            self._old = HISTORY
+        self.is_slowed, self.is_in_vain = True, False
+        if is_first or not self.is_slow(rate):
+            ratio = self._recent.bit_count() / HISTORY
+            self._ratio, self._evidence = min(max(0.5, ratio), MOST_RATIO), 0.0
 
-    def are_in_vain(self, rate: float) -> bool:
-        """Whether it was slowed down in vain, to this rate; it says so once."""
-        if not (self._is_slow(rate) and self._are_many(rate)):
+    def are_in_vain(self) -> bool:
+        """Whether it was slowed down in vain; it says so once."""
+        if not self.is_slowed or self._evidence <= SURE:
             return False
-        self.slowed += 1
+        self.is_slowed, self.is_in_vain = False, True
         return True
 
     def on_taught(self) -> None:
         """Refusals have taught something: it is not taken back with what failures have."""
-        if self.go_on:
-            self.slowed = 0
+        self.is_slowed = False
 
-    def on_accepted(self) -> None:
-        """The site served a request."""
+    def on_accepted(self, rate: float) -> None:
+        """The site served a request, by now at this rate, 1/s."""
         self._remember(failed=False)
+        if self.is_slow(rate):
+            beyond = (1.0 - self._ratio) / (1.0 - self._ratio / SLOWER)
+            self._evidence = max(-SURE, self._evidence + math.log(beyond))
         if not self._recent:
-            self.slowed = 0
+            self.is_slowed = self.is_in_vain = False
         self.is_serving = True
         self.on_answered()
 
@@ -149,20 +168,22 @@ class Failures:
         self.is_gone = self._is_silent = False
         self._failed_tests = 0
 
-    def on_failed(self, *, silent: bool, counts: bool) -> None:
+    def on_failed(self, rate: float, *, silent: bool, counts: bool) -> None:
         """The site broke.
 
         Args:
+            rate: by now, 1/s.
             silent: nothing came back.
             counts: it is not known to be the fault of the page.
         """
         self._is_silent = silent
         if counts:
             self._remember(failed=True)
+        if self.is_slow(rate):  # a page that fails again counts here: it does so at any pace
+            self._evidence += math.log(SLOWER)
 
     def _remember(self, *, failed: bool) -> None:
         self._recent = (self._recent << 1 | failed) & _ALL
-        self._old = max(0, self._old - 1)
 
     def on_test_failed(self) -> bool:
         """A test request of a pause failed; returns whether the host is gone."""

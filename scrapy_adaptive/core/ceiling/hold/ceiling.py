@@ -135,7 +135,7 @@ class Hold(Ceiling):
         bracket.lo = min(bracket.lo, bracket.rate)
         if learned.concurrency < math.inf:
             self._own_cap().set(learned.concurrency)
-        self.state.quiet = learned.silence
+        self.state.quiet = max(self.state.quiet, learned.silence)
         if learned.refused_rate < math.inf:
             bracket.hi = max(bracket.rate, learned.refused_rate)
             bracket.cost = max(PRICE, learned.price)
