@@ -127,6 +127,38 @@ def test_it_can_be_read_only(view: LiveView, method: str) -> None:
     assert ask(view, "/", method=method)[0] == 405
 
 
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 20_000,
+        b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\nHost: a",
+        b"GET /\xff HTTP/1.1\r\nHost: a",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: a",
+    ],
+)
+def test_what_is_no_http_is_not_in_the_log_of_the_crawl(
+    view: LiveView, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Anybody can send it, with no token."""
+    with socket.create_connection(("127.0.0.1", urlsplit(view.url).port or 0), 20.0) as peer:
+        peer.sendall(sent + b"\r\n\r\n")
+        assert peer.recv(100).startswith(b"HTTP/1.")
+    view.stop()
+    assert caplog.messages == []
+
+
+def test_what_fails_in_a_handler_is_in_the_log(
+    view: LiveView, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view._feed, "table", lambda: 1 // 0)
+    assert ask(view, "/table.json")[0] == 500
+    (line,) = caplog.records
+    assert line.message == "the live view cannot answer /table.json"
+    assert line.exc_info
+
+
 # What is answered
 
 

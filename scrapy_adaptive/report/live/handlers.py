@@ -4,12 +4,14 @@ Laws
 ----
 * It reads only: there is nothing but GET, and no request changes anything.
 * An answer that refuses says nothing of the crawl.
+* What others send leaves nothing in the crawl's log; what fails here does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from .guard import Guard
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+logger = logging.getLogger("scrapy_adaptive")
 
 MOST_STREAMS = 32
 """Browsers that are fed at the same time."""
@@ -83,6 +87,9 @@ class Handlers:
             response = await handler(request)
         except web.HTTPException as error:
             return web.Response(status=error.status, text=f"{error.reason}\n", headers=HEADERS)
+        except Exception:
+            logger.error("the live view cannot answer %s", request.path, exc_info=True)
+            raise
         if not response.prepared:
             response.headers.update(HEADERS)
         return response

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("scrapy_adaptive")
 
+HTTP = logging.getLogger("scrapy_adaptive.http")
+HTTP.setLevel(logging.CRITICAL)
+"""Where aiohttp logs each request that is no HTTP, with a traceback: anybody can send it, so nobody
+reads it. What fails in a handler is logged where it fails."""
+
 MISSING = "the live view needs more packages: pip install scrapy-adaptive[watch]"
 
 INTERVAL = 1.0
@@ -131,7 +136,7 @@ class LiveView:
         from aiohttp import web
 
         application = self._handlers.application()
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        runner = web.AppRunner(application, access_log=None, logger=HTTP, shutdown_timeout=1.0)
         await runner.setup()
         try:
             await self._listen(runner)
