@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import resource
+import select
 import socket
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from urllib.parse import urlsplit
 
 import pytest
@@ -13,6 +18,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from scrapy_adaptive.report.building import Builder
 from scrapy_adaptive.report.crawl import Crawl
+from scrapy_adaptive.report.live import handlers, server
 from scrapy_adaptive.report.live.feed import Feed, Watcher
 from scrapy_adaptive.report.live.guard import Guard
 from scrapy_adaptive.report.live.metrics import openmetrics
@@ -157,6 +163,73 @@ def test_what_fails_in_a_handler_is_in_the_log(
     (line,) = caplog.records
     assert line.message == "the live view cannot answer /table.json"
     assert line.exc_info
+
+
+# What connections cost the crawl
+
+
+def connect(view: LiveView) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", urlsplit(view.url).port or 0), 20.0)
+
+
+def test_connections_that_say_nothing_are_bounded(view: LiveView) -> None:
+    """Each of them is a file descriptor that the crawl cannot have."""
+    most = server.MOST_CONNECTIONS + handlers.MOST_STREAMS
+    with ExitStack() as stack:
+        peers = [stack.enter_context(connect(view)) for _ in range(most + 20)]
+        closed: list[socket.socket] = []
+        while len(closed) < 20:
+            closed, _, _ = select.select(peers, [], [], 20.0)
+            assert closed, "nothing more happens"
+        left = [peer for peer in peers if peer not in closed]
+        assert 0 < len(left) <= most
+        assert {peer.recv(1) for peer in closed} == {b""}
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"])
+def test_a_connection_without_a_whole_request_is_closed(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A browser that is fed has sent one."""
+    monkeypatch.setattr(server, "SILENCE", 0.5)
+    with live_view(NAMES) as view, connect(view) as fed, connect(view) as peer:
+        fed.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        peer.sendall(sent)
+        assert peer.recv(1) == b""
+        assert fed.recv(1)
+        fed.setblocking(False)
+        while select.select([fed], [], [], 0.0)[0]:
+            assert fed.recv(65_536), "it is still open"
+
+
+def test_who_is_refused_keeps_no_connection(view: LiveView) -> None:
+    """One that takes none of its answers would be at work for ever."""
+    assert ask(view, "/", Origin="http://evil.example")[1]["Connection"] == "close"
+    assert ask(view, "/")[1]["Connection"] != "close"
+
+
+def test_that_file_descriptors_are_lacking_is_told_once(
+    view: LiveView, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The crawl's own may take all there are."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        peer = stack.enter_context(socket.socket())
+        peer.settimeout(20.0)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (peer.fileno() + 1, before[1]))
+        with suppress(OSError):
+            while True:
+                stack.callback(os.close, os.dup(peer.fileno()))
+        peer.connect(("127.0.0.1", urlsplit(view.url).port or 0))
+        while not caplog.messages:
+            time.sleep(0.01)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        peer.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert peer.recv(8) == b"HTTP/1.1", "it tries again"
+    assert caplog.messages == [
+        "the live view accepts no connection for now: [Errno 24] Too many open files"
+    ]
 
 
 # What is answered

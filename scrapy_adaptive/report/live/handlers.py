@@ -82,7 +82,9 @@ class Handlers:
 
         refusal = self._guard.refusal(request.headers, request.query.get("token", ""))
         if refusal:
-            return web.Response(status=403, text=f"{refusal}\n", headers=HEADERS)
+            refused = web.Response(status=403, text=f"{refusal}\n", headers=HEADERS)
+            refused.force_close()  # who takes no answer would keep the connection
+            return refused
         try:
             response = await handler(request)
         except web.HTTPException as error:

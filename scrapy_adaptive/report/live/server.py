@@ -3,6 +3,7 @@
 Laws
 ----
 * The crawl's thread only starts it, hands it records, and stops it.
+* Who has no token takes some `MOST_CONNECTIONS` of the crawl's file descriptors, and keeps none.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ import asyncio
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from scrapy_adaptive.report.page.plot import check_bokeh
 
 from .feed import Feed
 from .guard import Guard
-from .handlers import Handlers
+from .handlers import MOST_STREAMS, Handlers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,6 +46,14 @@ POLL = 0.05
 
 PATIENCE = 15.0
 """Seconds that starting or stopping may take."""
+
+SILENCE = 10.0
+"""Seconds after which a connection is closed that has sent no whole request, or no other one; by
+aiohttp before 3.14.4 the latter alone."""
+
+MOST_CONNECTIONS = 2 * MOST_STREAMS
+"""Open at the same time: the stream of each browser, and what it asks beside that. Those that come
+at one instant, `MOST_STREAMS` at most, are counted after it."""
 
 
 def check_packages() -> None:
@@ -84,6 +95,8 @@ class LiveView:
         self._started = threading.Event()
         self._stopping = threading.Event()
         self._error: Exception | None = None
+        self._is_short = False
+        """Whether file descriptors were lacking."""
 
     # In the crawl's thread
 
@@ -135,30 +148,58 @@ class LiveView:
     async def _serve(self) -> None:
         from aiohttp import web
 
+        asyncio.get_running_loop().set_exception_handler(self._on_error)
         application = self._handlers.application()
-        runner = web.AppRunner(application, access_log=None, logger=HTTP, shutdown_timeout=1.0)
+        runner = web.AppRunner(
+            application,
+            access_log=None,
+            logger=HTTP,
+            keepalive_timeout=SILENCE,
+            shutdown_timeout=1.0,
+        )
         await runner.setup()
+        assert runner.server is not None
         try:
-            await self._listen(runner)
-            self._started.set()
-            await self._follow()
+            listener = await self._listen(runner.server)
+            with closing(listener):
+                self._started.set()
+                await self._follow()
         finally:
             await runner.cleanup()
 
-    async def _listen(self, runner: web.AppRunner) -> None:
+    async def _listen(self, server: web.Server) -> asyncio.Server:
         """Listen on the port, or on a free one where it is taken."""
-        from aiohttp import web
 
+        def connected() -> asyncio.Protocol:
+            return server() if len(server.connections) < MOST_CONNECTIONS else _Refusal()
+
+        create = partial(
+            asyncio.get_running_loop().create_server,
+            connected,
+            self._address,
+            backlog=MOST_STREAMS,
+        )
         try:
-            await web.TCPSite(runner, self._address, self._port).start()
+            listener = await create(self._port)
         except OSError:
             if not self._port:
                 raise
-            await web.TCPSite(runner, self._address, 0).start()
-        port = runner.addresses[0][1]
+            listener = await create(0)
+        port = listener.sockets[0].getsockname()[1]
         shown = f"[{self._address}]" if ":" in self._address else self._address
         query = f"?token={self._guard.token}" if self._guard.token else ""
         self.url = f"http://{shown}:{port}/{query}"
+        return listener
+
+    def _on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Say what went wrong in the loop; once, that no connection can be accepted: it tries again
+        and again."""
+        if "socket" not in context:
+            loop.default_exception_handler(context)
+        elif not self._is_short:
+            self._is_short = True
+            error = context.get("exception")
+            logger.warning("the live view accepts no connection for now: %s", error)
 
     async def _follow(self) -> None:
         """Keep up with the crawl; look at the whole of it only while somebody does."""
@@ -177,3 +218,11 @@ class LiveView:
         ends_at = time.monotonic() + seconds
         while not self._stopping.is_set() and time.monotonic() < ends_at:
             await asyncio.sleep(POLL)
+
+
+class _Refusal(asyncio.Protocol):
+    """A connection that is one too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Close it."""
+        transport.close()
