@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -74,7 +73,7 @@ def add(commands: Commands) -> None:
 def _report(given: argparse.Namespace) -> str:
     crawl = read_crawl(given.journals)
     if given.json:
-        return json.dumps(crawl.as_json())
+        return "".join(crawl.to_json())
     if given.csv:
         write_csv(crawl, given.csv)
         return f"{given.csv}"

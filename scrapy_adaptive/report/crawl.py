@@ -10,14 +10,17 @@ Laws
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from . import events, units
 from .records import CrawlRecord, EventRecord
 from .series import AWAY, FULL, Pause, Point, away, pauses_of, rate_at
+
+_encoded = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 @dataclass(slots=True)
@@ -182,25 +185,33 @@ class Crawl:
 
     # JSON
 
-    def as_json(self) -> dict[str, Any]:
-        """The model in what JSON has; a rate without a bound is null, a point is a list."""
+    def to_json(self) -> Iterator[str]:
+        """The model as JSON text; a rate without a bound is null, a point is a list.
+
+        It comes in pieces, a site each at most: to make one stops all other threads of the process.
+        """
         values = {
             each.name: getattr(self, each.name)
             for each in fields(self)
             if each.name not in ("totals", "points", "sites", "events")
         }
-        return {
-            **values,
-            "totals": asdict(self.totals),
-            "point": list(Point._fields),
-            "points": [_listed(point) for point in self.points],
-            "sites": [_site_as_json(site) for site in self.sites.values()],
-            "events": [asdict(event) for event in self.events],
+        plain = {**values, "totals": asdict(self.totals), "point": list(Point._fields)}
+        yield _encoded(plain).removesuffix("}")
+        lists: dict[str, Iterable[Any]] = {
+            "points": map(_listed, self.points),
+            "sites": map(_site_as_json, self.sites.values()),
+            "events": map(asdict, self.events),
         }
+        for name, items in lists.items():
+            yield f',"{name}":['
+            for number, item in enumerate(items):
+                yield f",{_encoded(item)}" if number else _encoded(item)
+            yield "]"
+        yield "}"
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Crawl:
-        """The model that `as_json` gave.
+        """The model whose JSON `to_json` gave.
 
         Raises:
             ValueError: it is no such JSON.

@@ -174,7 +174,7 @@ def test_between_two_runs_of_a_job_nothing_crawls(tmp_path: Path) -> None:
     assert crawl.mean_rate == pytest.approx(1.0)
     assert site.mean_rate == pytest.approx(1.0, rel=0.02)
     assert site.spent(crawl.seconds) == {"delay": pytest.approx(200.0, abs=2.0)}
-    assert Crawl.from_json(crawl.as_json()).mean_rate == crawl.mean_rate
+    assert Crawl.from_json(json.loads("".join(crawl.to_json()))).mean_rate == crawl.mean_rate
 
 
 def test_a_rate_counts_from_the_first_request(tmp_path: Path) -> None:
@@ -309,10 +309,21 @@ def test_a_long_series_keeps_its_ends_and_its_sums() -> None:
 
 def test_the_model_comes_back_from_its_json(tmp_path: Path) -> None:
     crawl = read_crawl([write(tmp_path / "j", run_of(20))])
-    text = json.dumps(crawl.as_json(), allow_nan=False)
+    text = "".join(crawl.to_json())
     assert Crawl.from_json(json.loads(text)) == crawl
     with pytest.raises(ValueError, match="not the state of a crawl"):
         Crawl.from_json({"error": "no such page"})
+
+
+def test_no_piece_of_that_json_is_longer_than_a_site() -> None:
+    """To make one stops the crawl, where it is made beside it."""
+    records = [
+        SiteRecord(float(at), f"{SITE}-{number}", served=at)
+        for number in range(20)
+        for at in range(50)
+    ]
+    lengths = [*map(len, built(*records).to_json())]
+    assert max(lengths) < 1.5 * sum(lengths) / 20
 
 
 NAMES = st.text(st.characters(), max_size=40)

@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -19,7 +20,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from scrapy_adaptive.report.building import Builder
 from scrapy_adaptive.report.crawl import Crawl
 from scrapy_adaptive.report.live import handlers, server
-from scrapy_adaptive.report.live.feed import Feed, Watcher
+from scrapy_adaptive.report.live.feed import SHARE, Feed, Watcher
 from scrapy_adaptive.report.live.guard import Guard
 from scrapy_adaptive.report.live.metrics import openmetrics
 from scrapy_adaptive.report.live.server import LiveView
@@ -358,6 +359,28 @@ def test_a_crawl_that_takes_long_to_look_at_is_not_looked_at_each_time() -> None
         feed.refresh()
         seen.add(id(feed.rows))
     assert len(seen) < 10
+
+
+def test_an_answer_is_made_once_of_each_look_and_its_cost_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten ask each second, for one that takes a second to make."""
+    now, made = 0.0, 0
+    answers: set[int] = set()
+
+    def make(feed: Feed) -> int:
+        nonlocal now, made
+        now, made = now + 1.0, made + 1
+        return made
+
+    clock = SimpleNamespace(monotonic=lambda: now, thread_time=lambda: now)
+    monkeypatch.setattr("scrapy_adaptive.report.live.feed.time", clock)
+    feed = Feed()
+    while now < 1_000.0:
+        answers.update(feed.made(make) for _ in range(10))
+        now += 1.0
+    assert made == len(answers)
+    assert made == pytest.approx(1_000.0 * SHARE, rel=0.1)
 
 
 def test_the_last_change_says_that_the_crawl_has_ended(view: LiveView) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -182,7 +181,7 @@ def test_a_crawl_that_runs_is_asked_at_its_address(
 ) -> None:
     """With the token that its address carries."""
     crawl = read_crawl([write(tmp_path / "j", run_of(20, ends=False))])
-    with served(200, json.dumps(crawl.as_json())) as (address, paths):
+    with served(200, "".join(crawl.to_json())) as (address, paths):
         assert main(["why", SITE, f"{address}?token=x"]) == 0
     assert paths == ["/state.json?token=x"]
     assert capsys.readouterr().out.startswith(f"{SITE} is held back by: DOWNLOAD_DELAY.")

@@ -4,8 +4,8 @@ Laws
 ----
 * `put` may be called from any thread and never waits; all else belongs to the server's thread.
 * A watcher is not sent again what it has: rows that are the same, events of before.
-* To look at the crawl as a whole takes a `SHARE` of a processor core at most, however many sites
-  there are and whoever asks.
+* To look at the crawl as a whole, and to make answers of it, takes a `SHARE` of a processor core at
+  most, however many sites there are and whoever asks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy_adaptive.report.building import Builder
 from scrapy_adaptive.report.crawl import Crawl
@@ -24,11 +24,12 @@ from scrapy_adaptive.report.page.view import View, changed
 from scrapy_adaptive.report.page.viewing import MOST_EVENTS, happened, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from scrapy_adaptive.report.page.view import Row
     from scrapy_adaptive.report.records import EventRecord, Record
 
+Made = TypeVar("Made")
 
 SHARE = 0.05
 
@@ -54,6 +55,8 @@ class Feed:
         self._waiting: deque[tuple[Record | None, str]] = deque()
         self._builder = Builder()
         self._good_until = 0.0
+        self._made: dict[Callable[[Feed], Any], Any] = {}
+        """What was made of the crawl as it is seen, by what made it."""
 
     def put(self, records: Iterable[Record | None], source: str = "") -> None:
         """Some records more, from any thread; None for a line that could not be read.
@@ -74,14 +77,29 @@ class Feed:
         Args:
             must: look in any case.
         """
-        now = time.monotonic()
-        if now < self._good_until and not must:
+        if time.monotonic() < self._good_until and not must:
             return
         began = time.thread_time()
         self.drain()
         self.crawl = self._builder.crawl()
         self.rows = rows_of(self.crawl)
-        self._good_until = now + (time.thread_time() - began) / SHARE
+        self._made.clear()
+        self._spend(began)
+
+    def made(self, make: Callable[[Feed], Made]) -> Made:
+        """What this makes of the crawl as it is now; what it has made, while that is still good."""
+        self.refresh()
+        if make not in self._made:
+            began = time.thread_time()
+            self._made[make] = make(self)
+            self._spend(began)
+        found: Made = self._made[make]
+        return found
+
+    def _spend(self, began: float) -> None:
+        """What was seen stays good for longer, by what has been done for it since that time."""
+        spent = time.thread_time() - began
+        self._good_until = max(self._good_until, time.monotonic()) + spent / SHARE
 
     def blank(self) -> View:
         """The view of a page that will be fed."""

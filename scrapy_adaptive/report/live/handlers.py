@@ -103,18 +103,15 @@ class Handlers:
         return web.Response(text=page(self._feed.blank()), content_type="text/html")
 
     async def _state(self, request: web.Request) -> web.Response:
-        self._feed.refresh()
-        return _json(self._feed.crawl.as_json())
+        return _json(self._feed.made(_state_of))
 
     async def _table(self, request: web.Request) -> web.Response:
-        self._feed.refresh()
-        return _json(self._feed.table())
+        return _json(self._feed.made(_table_of))
 
     async def _metrics(self, request: web.Request) -> web.Response:
         from aiohttp import web
 
-        self._feed.refresh()
-        text, content_type = openmetrics(self._feed.crawl)
+        text, content_type = self._feed.made(_metrics_of)
         return web.Response(body=text, headers={"Content-Type": content_type})
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
@@ -146,7 +143,19 @@ def _compact(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-def _json(value: Any) -> web.Response:
+def _json(text: bytes) -> web.Response:
     from aiohttp import web
 
-    return web.json_response(value, dumps=_compact)
+    return web.Response(body=text, content_type="application/json", charset="utf-8")
+
+
+def _state_of(feed: Feed) -> bytes:
+    return "".join(feed.crawl.to_json()).encode()
+
+
+def _table_of(feed: Feed) -> bytes:
+    return _compact(feed.table()).encode()
+
+
+def _metrics_of(feed: Feed) -> tuple[bytes, str]:
+    return openmetrics(feed.crawl)
