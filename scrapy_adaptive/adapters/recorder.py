@@ -5,8 +5,11 @@ Laws
 * A page costs a few additions here; everything else is done once a second.
 * The sums of the whole crawl are written each second, sites each ten seconds, and each second
   around what happens to them. What was written is handed to the system each second.
-* Of many sites the busiest are written one by one: a journal's size is bounded. At the end each
-  site that was heard of has its last record.
+* Of many sites the busiest are written one by one: a journal's size is bounded, but for the last
+  record of each site that was heard of, which it has at the end or once its slot was forgotten.
+* What is kept is bounded as slots are, but for a number of each site, by which it is counted once.
+  So is what sinks are given: a site that was forgotten before any record named it is in the journal
+  alone.
 * No query string and no credential is written, whatever a slot is called.
 * A journal that cannot be written is told once, and the crawl goes on.
 """
@@ -131,6 +134,8 @@ class Recorder:
         self._full_at = 0.0
         self._rows: dict[str, Row] = {}
         self._names: set[str] = set()
+        self._counted: set[int] = set()
+        """Hashes of all keys that ever had a row."""
         self._numbers: dict[str, int] = {}
         """Of names that several slots have, once cleaned, how many there were."""
         self._fresh: dict[str, Row] = {}
@@ -266,16 +271,37 @@ class Recorder:
             number = self._numbers[name] = self._numbers.get(name, 1) + 1
             name = f"{name} ({number})"
         self._names.add(name)
+        self._counted.add(hash(key))
         row = self._rows[key] = Row(name)
         return row
 
-    def _forget(self) -> None:
-        """Forget the rows of slots that were forgotten."""
+    def _forget(self, now: float) -> None:
+        """Forget the rows of slots that were forgotten, and of which nothing was heard for long."""
         if len(self._rows) <= 2 * len(self._governor) + MOST_ROWS:
             return
-        gone = [key for key in self._rows if key not in self._governor and key not in self._active]
+        gone = [
+            key
+            for key, row in self._rows.items()
+            if key not in self._governor
+            and not self._may_be_asked(key, row, now)
+            and not self._surroundings.awaits_lease(key)
+        ]
         for key in gone:
-            self._names.discard(self._rows.pop(key).name)
+            row = self._rows.pop(key)
+            self._names.discard(row.name)
+            if key in self._active:
+                self._write_last(key, row, now)
+
+    def _write_last(self, key: str, row: Row, now: float) -> None:
+        """Write what no record has told yet of a row that is forgotten.
+
+        Rows that no record has named may be many: theirs is beside the bound, in the journal alone.
+        """
+        is_named = bool(row.written)
+        self._write_full(key, row, now)
+        if not is_named:
+            self._records.pop()
+            self._budget.spend(-len(self._lines[-1]))
 
     # Time
 
@@ -291,8 +317,8 @@ class Recorder:
             row.changed_at = now
         if at >= self._full_at:
             self._full_at = at + EVERY
+            self._forget(now)
             chosen = self._choose(room)
-            self._forget()
         else:
             hot = [key for key, row in fresh.items() if row.hot_until >= now]
             chosen = hot[: MOST_ROWS if room > 0.0 else 0]
@@ -345,7 +371,7 @@ class Recorder:
             self._given_up,
             self._governor.counts.in_flight,
             self._surroundings.waiting_count,
-            len(self._rows),
+            len(self._counted),
             self._hidden,
             rounded(self._observer.busy),
         )

@@ -2,7 +2,8 @@
 
 Laws
 ----
-* Both are fed with the records of the journal, whether a journal is written or not.
+* Both are fed with the records of the journal, whether a journal is written or not; but for those
+  of sites that were forgotten before any record named them.
 * What is missing for either is told before the crawl begins; what fails later is told in a line,
   and the crawl goes on.
 """

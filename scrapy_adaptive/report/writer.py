@@ -4,8 +4,8 @@ Laws
 ----
 * Lines are handed to the operating system at each `flush`: a process that is killed loses what it
   has written since, and no more.
-* A day of whatever crawl takes less than `DAY_BYTES`: `room` says what may still be written, and
-  who asks for it writes the most important first.
+* A day of ten thousand sites takes less than `DAY_BYTES`: `room` says what may still be written,
+  and who asks for it writes the most important first. Last lines of more sites come on top.
 * What a crash left torn stays alone on its line.
 * A file has one writer: workers that share their settings have a journal each.
 """

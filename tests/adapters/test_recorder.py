@@ -20,8 +20,15 @@ from scrapy_adaptive.adapters.settings import read_settings
 from scrapy_adaptive.core.types import Answer, Blocked, Outcome
 from scrapy_adaptive.report.building import Builder
 from scrapy_adaptive.report.crawl import Crawl
-from scrapy_adaptive.report.records import CrawlRecord, EventRecord, Record, SiteRecord
-from scrapy_adaptive.report.writer import Writer
+from scrapy_adaptive.report.reader import read_crawl
+from scrapy_adaptive.report.records import (
+    CrawlRecord,
+    EventRecord,
+    Record,
+    SiteRecord,
+    to_line,
+)
+from scrapy_adaptive.report.writer import BYTES_PER_SECOND, SAVED_MOST, Writer
 from tests.adapters.stand_ins import Nothing
 
 PAGE = "https://user:secret@site.example/page?token=secret#secret"
@@ -235,6 +242,39 @@ def test_a_slot_that_is_forgotten_and_comes_again_adds_up() -> None:
     site = crawl.crawl.sites["a"]
     assert (site.served, site.refused) == (4, 2)
     assert site.paused == pytest.approx(crawl.governor.time_paused(crawl.now), rel=0.01)
+
+
+def test_a_crawl_of_very_many_sites_keeps_no_row_of_those_that_were_forgotten(
+    tmp_path: Path,
+) -> None:
+    """There is no room to tell of each while it is crawled; of one it was told before."""
+    path, most, hosts = tmp_path / "run.jsonl", 0, [f"host-{number}" for number in range(2_000)]
+    crawl = Recorded(Writer(path), ADAPTIVE_MAX_SLOTS=1)
+    crawl.answer(key=hosts[0])
+    crawl.tick(10)
+    crawl.answer(key=hosts[0])
+    crawl.recorder._budget.spend(10_000_000)
+    for number, host in enumerate(hosts[1:]):
+        crawl.answer(key=host)
+        if number % 5 == 0:
+            crawl.tick()
+            most = max(most, len(crawl.recorder._rows), len(crawl.recorder._active))
+    before = len(crawl.records)
+    crawl.recorder.close("finished")
+    assert most < len(hosts) / 2
+    assert len(crawl.records) - before < len(hosts) / 2, "none of them waits for the end"
+    whole = read_crawl([path])
+    assert {name: site.served for name, site in whole.sites.items()} == {
+        host: 1 + (host == hosts[0]) for host in hosts
+    }
+    seen = crawl.crawl
+    assert len(seen.sites) < len(hosts) / 2, "who looks on keeps no more than is kept here"
+    assert seen.sites[hosts[0]].served == 2
+    assert seen.totals.sites == len(hosts)
+    assert seen.totals.served == whole.totals.served == len(hosts) + 1
+    spent = 10_000_000 + sum(len(to_line(each)) for each in crawl.records)
+    left = SAVED_MOST + BYTES_PER_SECOND * crawl.now - spent
+    assert crawl.recorder._budget.room(crawl.now) == pytest.approx(left, abs=20_000)
 
 
 def test_two_slots_whose_names_differ_only_in_what_is_left_out_have_a_row_each() -> None:
