@@ -4,7 +4,7 @@ Laws
 ----
 * What cannot be read is skipped and counted, a torn last line not even that: it is being written,
   or was when the crawl was killed.
-* Several journals make one crawl: its workers'.
+* Several journals make one crawl: its workers'. One that is named twice is one, however spelled.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Journals:
     """
 
     def __init__(self, paths: Iterable[Path]) -> None:
-        self.unbegun = [*dict.fromkeys(map(str, paths))]
+        self.unbegun = [*{os.path.realpath(path): str(path) for path in paths}.values()]
         """Those in which there is nothing yet."""
         self._going: set[str] = set()
         self._closing = ExitStack()

@@ -102,6 +102,17 @@ def test_the_journals_of_two_workers_add_up(tmp_path: Path) -> None:
     assert [event.at for event in crawl.events] == [10.0, 10.0]
 
 
+def test_a_journal_that_is_named_twice_counts_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a", run_of(20))
+    (tmp_path / "link").symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    spellings = [path, Path("a"), Path("..", tmp_path.name, "a"), Path("link")]
+    crawl = read_crawl(spellings)
+    assert (crawl.totals.served, crawl.sites[SITE].served, crawl.run_count) == (20, 20, 1)
+
+
 def test_a_worker_that_has_ended_allows_nothing_any_more(tmp_path: Path) -> None:
     paths = [
         write(tmp_path / "a", run_of(20, ends=False)),
