@@ -113,20 +113,28 @@ def test_no_captcha_that_the_classifier_knows_is_served_from_the_cache(
     assert len(site.hits()) == 24
 
 
-def test_a_request_that_must_not_be_cached_still_is_not_after_a_refusal(
-    crawl: Crawler, origin: Callable[..., Origin], tmp_path: Path
+@pytest.mark.parametrize(
+    ("asked", "statuses"), [(True, [429, 200, 200]), (False, [429, 200]), (None, [429, 200])]
+)
+def test_what_a_request_says_of_the_cache_holds_after_a_refusal(
+    asked: bool | None,
+    statuses: list[int],
+    crawl: Crawler,
+    origin: Callable[..., Origin],
+    tmp_path: Path,
 ) -> None:
-    """`dont_cache` of the user's own outlives our mark, which is the same."""
+    """`dont_cache` of the user's own outlives our mark, which is the same; the refusal is kept out
+    in any case."""
     site = origin(refuse_first)
     settings = {
         "HTTPCACHE_ENABLED": True,
         "HTTPCACHE_DIR": str(tmp_path / "cache"),
         "ADAPTIVE_START_DELAY": 0.02,
     }
-    pages = [{"url": f"{site.url}/1", "meta": {"dont_cache": True}}]
+    pages = [{"url": f"{site.url}/1", "meta": {"dont_cache": asked}}]
     for _ in range(2):
         assert crawl(UrlsSpider, settings, arguments={"urls": pages}).urls == [pages[0]["url"]]
-    assert [hit.status for hit in site.hits()] == [429, 200, 200]
+    assert [hit.status for hit in site.hits()] == statuses
 
 
 def test_what_somebody_else_retries_is_cached(

@@ -7,7 +7,7 @@ Laws
 * What a mark holds is what the request was before: its own `dont_filter`, without which a later
   redirect would pass the duplicate filter.
 * A `dont_cache` of ours is known by its value, on copies of the request too; one of the user's own
-  is never touched. It is taken off at the gate, which the HTTP cache comes before.
+  that is true is never touched. It is taken off at the gate, which the HTTP cache comes before.
 """
 
 from __future__ import annotations
@@ -22,19 +22,27 @@ CACHE_META_KEY = "dont_cache"
 OURS = "adaptive"
 """What we set it to; Scrapy takes it for true."""
 
+OURS_FOR_FALSE = "adaptive, for False"
+"""The same, where the user says that the cache may have it."""
+
 REQUEUED_META_KEY = "adaptive_requeued"
 """Marks a request that goes back, on its way and while it is saved with the job."""
 
 
 def keep_out(request: Request) -> None:
     """The HTTP cache must neither store nor serve this request's answer."""
-    request.meta.setdefault(CACHE_META_KEY, OURS)
+    if not request.meta.get(CACHE_META_KEY):
+        is_said = CACHE_META_KEY in request.meta
+        request.meta[CACHE_META_KEY] = OURS_FOR_FALSE if is_said else OURS
 
 
 def let_in(request: Request) -> None:
     """Take our own mark off again."""
-    if request.meta.get(CACHE_META_KEY) == OURS:
+    found = request.meta.get(CACHE_META_KEY)
+    if found == OURS:
         del request.meta[CACHE_META_KEY]
+    elif found == OURS_FOR_FALSE:
+        request.meta[CACHE_META_KEY] = False
 
 
 def mark(request: Request, *, back_at: int = 0, past_filter: bool = True) -> None:
