@@ -1,7 +1,7 @@
 """Models of servers for `scrapy_adaptive.simulate`: limits, faults, and how long pages take.
 
-Each is a `Server`; many take another server, which they change or combine. A rate is a function of
-the seconds since the crawl began: `constant(10.0)`, or what `stepped` and `waving` make of it.
+Each is a `Server`; many take another server, which they change or combine. A rate is a number, or a
+function of the seconds since the crawl began, as `stepped` and `waving` make one.
 A number that makes no sense raises ValueError, which says what is allowed.
 """
 

@@ -2,7 +2,7 @@
 
 import random
 
-from scrapy_adaptive.models import BucketServer, NestedServer, WindowServer, constant
+from scrapy_adaptive.models import BucketServer, NestedServer, WindowServer
 from scrapy_adaptive.simulate import Crawl, governor_of, network, pages, read
 
 HOUR = 3600.0
@@ -10,7 +10,7 @@ HOUR = 3600.0
 if __name__ == "__main__":
     chance = random.Random(1)
     # ten a second, and no more than 300 a minute
-    a_second, a_minute = BucketServer(constant(10.0), 5), WindowServer(constant(300.0), 60.0)
+    a_second, a_minute = BucketServer(10.0, 5), WindowServer(300.0, 60.0)
     site = NestedServer([a_second, a_minute])
     crawl = Crawl(
         governor_of({"CONCURRENT_REQUESTS_PER_DOMAIN": 16}, chance.random),

@@ -44,6 +44,9 @@ WRONG: dict[str, Callable[[], object]] = {
     "share = 3.0": lambda: waving(RATE, 3.0),
     "period = 0": lambda: waving(RATE, 0.5, 0),
     "start = 5.0, end = 2.0": lambda: vanishing(RATE, 5.0, 2.0),
+    "rate = -2": lambda: BucketServer(-2, 5),
+    "rate = None": lambda: CapServer(None, 0.1),  # type: ignore[arg-type]
+    "rate = '3'": lambda: stepped("3", 0.5, 1.0),  # type: ignore[arg-type]
     "burst = '5'": lambda: BucketServer(RATE, "5"),  # type: ignore[arg-type]
     "period = 0.0": lambda: WindowServer(RATE, 0.0),
     "period = -1.0": lambda: LogServer(RATE, -1.0),
@@ -78,3 +81,10 @@ def test_a_number_that_makes_no_sense_is_named(words: str, make: Callable[[], ob
 
 def test_whole_numbers_may_be_written_as_floats() -> None:
     assert WorkersServer(2.0, FIXED).capacity(0.0) == pytest.approx(20.0)  # type: ignore[arg-type]
+
+
+def test_a_number_is_a_rate_that_is_the_same_at_all_times() -> None:
+    assert BucketServer(2, 5).capacity(9.0) == 2
+    assert LogServer(30.0, 60.0).capacity(9.0) == 0.5
+    assert QueueServer(4, 0.1, 0.5).capacity(9.0) == pytest.approx(20.0)
+    assert stepped(4, 0.5, 10.0)(10.0) == 2.0

@@ -17,7 +17,7 @@ from scrapy_adaptive.core.types import Outcome
 
 from .base import REFUSED, Page, Reply
 from .ranges import FROM_ZERO, SERVICE, WORKERS
-from .rates import ROUNDING, Rate, whole
+from .rates import ROUNDING, Given, rate_of, whole
 
 
 class CapServer:
@@ -28,9 +28,9 @@ class CapServer:
         service: seconds that each takes, > 0.
     """
 
-    def __init__(self, places: Rate, service: float) -> None:
+    def __init__(self, places: Given, service: float) -> None:
         SERVICE.check(service=service)
-        self._places = places
+        self._places = rate_of(places)
         self._served = Reply(Outcome.ACCEPTED, service)
         self._ends: deque[float] = deque()
 
@@ -75,13 +75,13 @@ class QueueServer:
     """
 
     def __init__(
-        self, workers: int, service: float, speed: Rate, chance: random.Random | None = None
+        self, workers: int, service: float, speed: Given, chance: random.Random | None = None
     ) -> None:
         WORKERS.check(workers=workers)
         SERVICE.check(service=service)
         self._free_at = [0.0] * int(workers)
         self._service = service
-        self._speed = speed
+        self._speed = rate_of(speed)
         self._chance = chance
 
     def on_arrival(self, now: float, page: Page) -> Reply:

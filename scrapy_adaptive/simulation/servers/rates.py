@@ -17,6 +17,9 @@ from .ranges import FACTOR, LIMIT, SECONDS, SHARE
 Rate: TypeAlias = Callable[[float], float]
 """What a site allows at an instant: pages a second, or pages of a period."""
 
+Given: TypeAlias = Rate | float
+"""A rate as it is given: a number is the same at all times."""
+
 PERIOD = 3600.0
 """Seconds of one wave of a waving limit."""
 
@@ -33,23 +36,38 @@ def constant(rate: float) -> Rate:
     return lambda now: rate
 
 
-def stepped(rate: Rate, factor: float, at: float) -> Rate:
+def rate_of(given: Given) -> Rate:
+    """The rate that is given.
+
+    >>> rate_of(2.5)(60.0), rate_of(lambda now: now / 60.0)(60.0)
+    (2.5, 1.0)
+
+    Raises:
+        ValueError: it is neither a number from 0 up nor a function.
+    """
+    return given if callable(given) else constant(given)
+
+
+def stepped(rate: Given, factor: float, at: float) -> Rate:
     """That rate until an instant, `factor` times it from then on."""
     FACTOR.check(factor=factor)
+    rate = rate_of(rate)
     return lambda now: rate(now) * (factor if now >= at else 1.0)
 
 
-def waving(rate: Rate, share: float, period: float = PERIOD) -> Rate:
+def waving(rate: Given, share: float, period: float = PERIOD) -> Rate:
     """That rate plus and minus a share of it, a sine with this period; it begins by rising."""
     SHARE.check(share=share)
     SECONDS.check(period=period)
+    rate = rate_of(rate)
     return lambda now: rate(now) * (1.0 + share * math.sin(2.0 * math.pi * now / period))
 
 
-def vanishing(rate: Rate, start: float, end: float) -> Rate:
+def vanishing(rate: Given, start: float, end: float) -> Rate:
     """That rate, but no limit at all from `start` until `end`."""
     if not start < end:
         raise ValueError(f"start = {start}, end = {end}: allowed is a start before the end")
+    rate = rate_of(rate)
     return lambda now: math.inf if start <= now < end else rate(now)
 
 

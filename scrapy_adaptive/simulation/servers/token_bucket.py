@@ -15,7 +15,7 @@ from scrapy_adaptive.core.headers.parse import Quota
 
 from .base import ACCEPTED, REFUSED, Page, Reply
 from .ranges import BURST
-from .rates import ROUNDING, Rate, allowed
+from .rates import ROUNDING, Given, allowed, rate_of
 
 
 class BucketServer:
@@ -26,9 +26,9 @@ class BucketServer:
         burst: most tokens saved up, >= 1.
     """
 
-    def __init__(self, rate: Rate, burst: float) -> None:
+    def __init__(self, rate: Given, burst: float) -> None:
         BURST.check(burst=burst)
-        self._rate = rate
+        self._rate = rate_of(rate)
         self._burst = burst
         self._tokens = burst
         self._at = 0.0

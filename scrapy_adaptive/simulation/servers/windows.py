@@ -14,7 +14,7 @@ from scrapy_adaptive.core.headers.parse import Quota
 
 from .base import ACCEPTED, REFUSED, Page, Reply
 from .ranges import SECONDS
-from .rates import ROUNDING, Rate, whole
+from .rates import ROUNDING, Given, rate_of, whole
 
 
 class WindowServer:
@@ -27,9 +27,9 @@ class WindowServer:
             the one before, as in express-rate-limit.
     """
 
-    def __init__(self, count: Rate, period: float, begin: float | None = 0.0) -> None:
+    def __init__(self, count: Given, period: float, begin: float | None = 0.0) -> None:
         SECONDS.check(period=period)
-        self._count = count
+        self._count = rate_of(count)
         self._period = period
         self._aligned = begin is not None
         self._begin = -math.inf if begin is None else begin
@@ -78,9 +78,9 @@ class LogServer:
         counts_refusals: a refused hit fills the log too.
     """
 
-    def __init__(self, count: Rate, period: float, *, counts_refusals: bool = False) -> None:
+    def __init__(self, count: Given, period: float, *, counts_refusals: bool = False) -> None:
         SECONDS.check(period=period)
-        self._count = count
+        self._count = rate_of(count)
         self._period = period
         self._counts_refusals = counts_refusals
         self._log: deque[float] = deque()
@@ -122,9 +122,9 @@ class CounterServer:
     **Source** HAProxy, `read_freq_ctr_period` in include/haproxy/freq_ctr.h.
     """
 
-    def __init__(self, count: Rate, period: float) -> None:
+    def __init__(self, count: Given, period: float) -> None:
         SECONDS.check(period=period)
-        self._count = count
+        self._count = rate_of(count)
         self._period = period
         self._begin = 0.0
         self._hits = 0
@@ -176,8 +176,8 @@ class LastHitServer:
         rate: pages a second; the gap is its inverse, 2 s at Connotea.
     """
 
-    def __init__(self, rate: Rate) -> None:
-        self._rate = rate
+    def __init__(self, rate: Given) -> None:
+        self._rate = rate_of(rate)
         self._last_at = -math.inf
 
     def on_arrival(self, now: float, page: Page) -> Reply:
