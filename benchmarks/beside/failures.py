@@ -66,7 +66,7 @@ def server_errors(arena: Arena) -> Job:
     return Job(numbered(arena.site(handler, 4), 40))
 
 
-@scenario("60 pages, every other one of which fails once with a 500", most=25.0)
+@scenario("60 pages, every other one of which fails once with a 500", most=45.0)
 def half_failing(arena: Arena) -> Job:
     """The host may be in trouble: it is slowed down until it is known that this does not help."""
 

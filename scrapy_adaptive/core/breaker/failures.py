@@ -7,10 +7,10 @@ Laws
 * A host that fails `TESTS` tests in a row is gone: no pause waits for it any more. If it does not
   even answer, it is dead.
 * Whatever it serves ends that.
-* A host that is slowed down for its failures, to an eighth of its rate or a gentle one, fails as
-  much less if they are its own. If it does not, they are its pages'. What slowed it down is taken
-  back, and only failures without an end are congestion. What a refusal has taught meanwhile is not
-  taken back.
+* A host that is asked no faster than it had served fails less, if the failures are its own. If it
+  does not, they are its pages'. What slowed it down is taken back, and only failures without an end
+  are congestion; these show that the verdict was wrong, and the next takes twice the evidence. What
+  a refusal has taught meanwhile is not taken back.
 
 **Source**: A. Wald, Sequential Tests of Statistical Hypotheses, 1945.
 """
@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from scrapy_adaptive.core.state.fields import Amount, Range
+from scrapy_adaptive.core.state.fields import Range, Seconds
 
 FAILURES = 5
 """Failures among the last `HISTORY` answers that are congestion."""
@@ -31,24 +31,32 @@ FAILURES_IN_A_ROW = 3
 HISTORY = 10
 """Answers looked back at."""
 
+LATELY = 4
+"""Requests over which the gap between them is averaged."""
+
 TESTS = 4
 """Test requests in a row that fail before the host is gone: .25, .75, 1.75 and 2.75 s after it
 failed. A server that is started anew is often back by then; a dead one holds no crawl up for
 longer."""
 
-SLOWER = 8.0
-"""How many times slower a host in trouble is asked until it must fail less, and how much less."""
+NEAR = 1.02
+"""How much more than that a ceiling may allow meanwhile, as a multiple."""
 
-GENTLE = 2.0
-"""Requests a second at which it must fail less in any case: to half of it failures slow a host down
-at most."""
+FEWER = 8.0
+"""How many times fewer a host in trouble fails, at least, at a pace that it had served."""
 
 MOST_RATIO = 0.9
-"""Share of failures, at most, that a host is taken to have had at its full rate."""
+"""Share of failures, at most, that a host is taken to have had when it was slowed down."""
 
-SURE = FAILURES_IN_A_ROW * math.log(SLOWER)
-"""Log likelihood ratio beyond which its failures are its pages': those that are congestion by
-themselves do not reach it."""
+SURE = 6.5
+"""Log likelihood ratio from which its failures are its pages': three failures in a row, which are
+congestion, do not reach it."""
+
+MOST_WRONG = 6
+"""Verdicts that were wrong, at most, of which each doubles that."""
+
+MOST_EVIDENCE = 1000.0
+"""Evidence that is kept, at most."""
 
 _ALL = 2**HISTORY - 1
 _IN_A_ROW = 2**FAILURES_IN_A_ROW - 1
@@ -64,10 +72,12 @@ class Failures:
     __slots__ = (
         "_evidence",
         "_failed_tests",
+        "_gap",
+        "_gap_before",
         "_is_silent",
-        "_rate",
         "_ratio",
         "_recent",
+        "_wrong",
         "is_gone",
         "is_in_vain",
         "is_serving",
@@ -81,9 +91,11 @@ class Failures:
     _failed_tests: int
     is_slowed: bool
     is_in_vain: bool
-    _rate: Amount
+    _gap: Seconds
+    _gap_before: Seconds
     _ratio: Annotated[float, Range(0.0, MOST_RATIO)]
-    _evidence: Annotated[float, Range(-SURE, 2.0 * SURE)]
+    _evidence: Annotated[float, Range(-SURE, MOST_EVIDENCE)]
+    _wrong: Annotated[int, Range(0, MOST_WRONG)]
 
     def __init__(self, *, is_serving: bool = False) -> None:
         self.is_serving = is_serving
@@ -98,12 +110,16 @@ class Failures:
         """Whether it was slowed down for its failures, and that is not taken back."""
         self.is_in_vain = False
         """Whether it was, in vain."""
-        self._rate = 0.0
-        """The first rate at which it was, 1/s; infinite while that had no bound."""
+        self._gap = 0.0
+        """Mean seconds between its latest requests, since one failed."""
+        self._gap_before = 0.0
+        """The same when it was slowed down."""
         self._ratio = 0.0
-        """Share of its latest answers that were failures then."""
+        """Share of its latest answers that were failures then; half at least, as they were many."""
         self._evidence = 0.0
-        """Log likelihood ratio that it fails as much since it is so slow."""
+        """Log likelihood ratio that it fails as much since then, whatever its pace."""
+        self._wrong = 0
+        """Verdicts by that which were wrong."""
 
     @property
     def is_dead(self) -> bool:
@@ -123,27 +139,35 @@ class Failures:
         return self._recent.bit_count() >= FAILURES and not self.is_slow(rate)
 
     def is_slow(self, rate: float) -> bool:
-        """Whether it was slowed down so far that failures would be fewer, were they the host's."""
-        return self.is_slowed and rate <= max(self._rate / SLOWER, GENTLE) < math.inf
+        """Whether it was slowed down to a rate that it had served: failures would be fewer, were
+        they the host's."""
+        return self.is_slowed and rate <= NEAR * self.served_rate
+
+    def is_tested(self, rate: float) -> bool:
+        """Whether it is so slow, and seems to fail as much as before: this pace is kept, to be
+        sure."""
+        return self.is_slow(rate) and self._evidence > 0.0
 
     @property
-    def floor(self) -> float:
-        """The rate, 1/s, to which failures slow it down at most; 0 where they have not."""
-        return min(self._rate, 0.5 * GENTLE) if self.is_slowed else 0.0
+    def served_rate(self) -> float:
+        """The rate that it had served when it was slowed down for failures, 1/s; 0 else."""
+        if not (self.is_slowed and self._gap_before):
+            return 0.0
+        return (1.0 - self._ratio) / self._gap_before
 
     def on_slowed(self, rate: float) -> None:
         """They were taken for congestion, at this rate."""
-        is_first = not self.is_slowed or self._rate == math.inf
-        if is_first:
-            self._rate = rate
-        self.is_slowed, self.is_in_vain = True, False
-        if is_first or not self.is_slow(rate):
+        if self.is_in_vain:
+            self._wrong = min(self._wrong + 1, MOST_WRONG)
+        if not self.is_tested(rate):
             ratio = self._recent.bit_count() / HISTORY
-            self._ratio, self._evidence = min(max(0.5, ratio), MOST_RATIO), 0.0
+            self._ratio, self._gap_before = min(max(0.5, ratio), MOST_RATIO), self._gap
+            self._evidence = 0.0
+        self.is_slowed, self.is_in_vain = True, False
 
     def are_in_vain(self) -> bool:
         """Whether it was slowed down in vain; it says so once."""
-        if not self.is_slowed or self._evidence <= SURE:
+        if not self.is_slowed or self._evidence < SURE * 2.0**self._wrong:
             return False
         self.is_slowed, self.is_in_vain = False, True
         return True
@@ -152,14 +176,14 @@ class Failures:
         """Refusals have taught something: it is not taken back with what failures have."""
         self.is_slowed = False
 
-    def on_accepted(self, rate: float) -> None:
-        """The site served a request, by now at this rate, 1/s."""
-        self._remember(failed=False)
-        if self.is_slow(rate):
-            beyond = (1.0 - self._ratio) / (1.0 - self._ratio / SLOWER)
-            self._evidence = max(-SURE, self._evidence + math.log(beyond))
-        if not self._recent:
-            self.is_slowed = self.is_in_vain = False
+    def on_accepted(self, gap: float) -> None:
+        """The site served a request, which left so many seconds after the one before."""
+        if self._recent or self.is_slowed or self.is_in_vain:
+            self._weigh(gap, failed=False)
+            self._remember(failed=False)
+            if not self._recent:
+                self.is_slowed = self.is_in_vain = False
+                self._gap = 0.0
         self.is_serving = True
         self.on_answered()
 
@@ -168,19 +192,29 @@ class Failures:
         self.is_gone = self._is_silent = False
         self._failed_tests = 0
 
-    def on_failed(self, rate: float, *, silent: bool, counts: bool) -> None:
+    def on_failed(self, gap: float, *, silent: bool, counts: bool) -> None:
         """The site broke.
 
         Args:
-            rate: by now, 1/s.
+            gap: seconds from the request before to the one that failed.
             silent: nothing came back.
             counts: it is not known to be the fault of the page.
         """
         self._is_silent = silent
+        self._weigh(gap, failed=True)  # a page that fails again counts: it does so at any pace
         if counts:
             self._remember(failed=True)
-        if self.is_slow(rate):  # a page that fails again counts here: it does so at any pace
-            self._evidence += math.log(SLOWER)
+
+    def _weigh(self, gap: float, *, failed: bool) -> None:
+        """What one more answer says of whether fewer fail at a slower pace."""
+        self._gap += (gap - self._gap) / LATELY if self._gap else gap
+        if not (self.is_slowed and self._gap_before):
+            return
+        before = self._ratio
+        served = (1.0 - before) * gap / self._gap_before
+        expected = min(before, max(before / FEWER, 1.0 - served))
+        ratio = before / expected if failed else (1.0 - before) / (1.0 - expected)
+        self._evidence = min(max(-SURE, self._evidence + math.log(ratio)), MOST_EVIDENCE)
 
     def _remember(self, *, failed: bool) -> None:
         self._recent = (self._recent << 1 | failed) & _ALL
