@@ -4,6 +4,8 @@ Laws
 ----
 * A page's requests become links of its visit; those that pass by the table carry the visit on.
 * A redirect of a visit is a link as any other: of whoever holds its host, fetched once.
+* What is handed to the engine with the meta of a page that has come back is no redirect of it: it
+  passes by the table, and the visit is not done before it.
 * A user's errback is wrapped, not replaced, and what it yields belongs to the visit: a download
   that failed goes past the spider middlewares.
 * Where a page is visited again, its items wait until it is known whether they have changed.
@@ -144,12 +146,20 @@ class Tracking:
         if "dont_cache" not in request.meta:  # the cache would answer a 304 by its own copy
             request.meta["dont_cache"] = visit.has_copy = True
 
-    def _join(self, visit: OpenVisit, request: Request, *, is_main: bool = False) -> None:
+    def _join(self, visit: OpenVisit, request: Request, *, is_main: bool = False) -> Part:
         """The request belongs to the visit."""
-        Part(visit, request, self._vanished.append, is_main=is_main)
+        part = Part(visit, request, self._vanished.append, is_main=is_main)
         errback = request.errback
         own = errback.errback if isinstance(errback, Errback) else errback
         request.errback = Errback(self, own)
+        return part
+
+    def _adopt(self, part: Part | None, request: Request) -> Part:
+        """A request that somebody has handed to the engine: the visit whose mark it has is not done
+        before it, where that is not too late."""
+        if part is not None and not part.visit.is_over:
+            return self._join(part.visit, request)
+        return self._join(OpenVisit(None, None, self._on_end), request, is_main=True)
 
     # What comes from the spider
 
@@ -191,7 +201,7 @@ class Tracking:
         part = part_of(request)
         if part is None:
             return
-        part.has_response = True
+        part.has_response = part.is_back = True
         visit = part.visit
         if visit.has_copy and part.is_main:
             request.meta.pop("dont_cache", None)
@@ -209,10 +219,8 @@ class Tracking:
         """What a callback, or an errback of a response, has yielded."""
         assert response.request is not None
         part = part_of(response.request)
-        if part is None:
-            self._join(OpenVisit(None, None, self._on_end), response.request, is_main=True)
-            part = part_of(response.request)
-            assert part is not None
+        if part is None or part.has_ended:
+            part = self._adopt(part, response.request)
         async for each in self._exhaust(part, result):
             yield each
         if part.is_main:
@@ -334,6 +342,7 @@ class Tracking:
         error = failure.value
         if part is None:
             return failure if errback is None else errback(failure)
+        part.is_back = True
         visit = part.visit
         if isinstance(error, (TakenBackError, GivenUpError)):
             visit.is_taken_back = True
@@ -374,11 +383,13 @@ class Tracking:
             IgnoreRequest: it is a redirect of a visit, and a link now.
         """
         part = part_of(request)
-        if part is None:
+        if part is None or part.is_foreign(request):
             self._stats.inc_value("adaptive/frontier/passed_by")
+            if part is not None and self._links.is_wanted(request):
+                self._adopt(part, request)
             return
         visit = part.visit
-        if part.is_main:
+        if part.is_main and not part.is_back:
             visit.was_sent = False
         if part.is_of(request):
             return

@@ -133,7 +133,7 @@ class Part:
         vanished: whom to tell, from whatever thread, when no request has the mark any more.
     """
 
-    __slots__ = ("_request", "has_ended", "has_response", "is_main", "visit")
+    __slots__ = ("_request", "has_ended", "has_response", "is_back", "is_main", "visit")
 
     def __init__(
         self,
@@ -148,6 +148,8 @@ class Part:
         self.has_ended = False
         self.has_response = False
         """Whether a response has reached the spider middlewares: then they see what comes of it."""
+        self.is_back = False
+        """Whether it has left the downloader for good, with a response or without."""
         mark = Mark(f"visit {next(_NUMBERS)}")
         mark.part = self
         request.meta[VISIT_META_KEY] = mark
@@ -159,6 +161,10 @@ class Part:
     def is_of(self, request: Request) -> bool:
         """Whether this is the very object that was sent last."""
         return self._request() is request
+
+    def is_foreign(self, request: Request) -> bool:
+        """Whether a request that has the mark is none of it: it has come back, or ended, before."""
+        return self.has_ended or (self.is_back and not self.is_of(request))
 
     def follow(self, request: Request) -> None:
         """It goes on as this request."""

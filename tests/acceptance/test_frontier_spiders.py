@@ -1,0 +1,117 @@
+"""What spiders do beside yielding requests comes to the same with a frontier as without one.
+
+Laws
+----
+* The judge is the site's log, and the items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import scrapy
+from scrapy.http import Response
+
+from tests.crawling import Crawler
+from tests.servers.origin import Answer, Origin
+
+PAGES, LINKS = 3, 4
+OTHER = "127.1.10.2"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, Any]:
+    """Of a crawl with an empty frontier."""
+    return {
+        "ADAPTIVE_FRONTIER": f"sqlite:///{tmp_path}/crawl.db",
+        "ADAPTIVE_FRONTIER_POLL_INTERVAL": 0.1,
+        "ADAPTIVE_START_DELAY": 0.02,
+        "ADAPTIVE_LOG_INTERVAL": 0,
+    }
+
+
+class PagesSpider(scrapy.Spider):
+    """Begins with a few pages."""
+
+    name = "pages"
+
+    def __init__(self, site: str = "", **rest: Any) -> None:
+        super().__init__(**rest)
+        self.site = site
+        self.start_urls = [f"{site}/page/{n}" for n in range(PAGES)]
+
+    def follow_all(self, response: Response) -> Iterator[Any]:
+        """The links of a page."""
+        for n in range(LINKS):
+            yield response.follow(f"{response.url}/link/{n}", self.parse_link)
+
+    def parse_link(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+class HandingSpider(PagesSpider):
+    """Hands requests to the engine, with the meta of its page, and goes on with its links."""
+
+    allowed_domains = ("127.0.0.1",)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        self.crawler.engine.crawl(scrapy.Request("http://127.0.0.2/away", meta=response.meta))
+        handed = scrapy.Request(f"{response.url}/handed", self.parse_handed, meta=response.meta)
+        self.crawler.engine.crawl(handed)
+        yield from self.follow_all(response)
+
+    def parse_handed(self, response: Response) -> Iterator[Any]:
+        yield response.follow(f"{response.url}/link", self.parse_link)
+
+
+class HandingAgainSpider(PagesSpider):
+    """Hands the very request of each page to the engine once more."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        request = response.request
+        assert request is not None
+        if not request.meta.get("again"):
+            request.meta["again"] = True
+            self.crawler.engine.crawl(request)
+        else:
+            yield from self.follow_all(response)
+
+
+class FailingSpider(PagesSpider):
+    """A page that cannot be had is asked for elsewhere, by its errback and the engine."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield scrapy.Request("http://127.0.0.1:1/", errback=self.on_error)
+
+    def on_error(self, failure: Any) -> Iterator[Any]:
+        self.crawler.engine.crawl(failure.request.replace(url=f"{self.site}/mirror"))
+        yield scrapy.Request(f"{self.site}/found", self.parse_link)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from self.follow_all(response)
+
+
+@pytest.mark.parametrize(
+    ("spider", "count"),
+    [
+        (HandingSpider, PAGES * (1 + LINKS + 2)),
+        (HandingAgainSpider, PAGES * (2 + LINKS)),
+        (FailingSpider, 2 + LINKS),
+    ],
+)
+def test_a_request_that_the_engine_is_handed_with_a_page_s_meta_costs_no_link(
+    spider: type[PagesSpider],
+    count: int,
+    settings: dict[str, Any],
+    origin: Callable[..., Origin],
+    crawl: Crawler,
+) -> None:
+    """It is another request, and the page's callback goes on."""
+    site = origin(lambda asked: Answer())
+    given = {**settings, "RETRY_ENABLED": False}
+    done = crawl(spider, given, arguments={"site": site.url})
+    assert len(site.hits()) == count
+    assert done.stats.get("adaptive/frontier/failed", 0) == (spider is FailingSpider)
