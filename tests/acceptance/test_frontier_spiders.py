@@ -43,6 +43,9 @@ class PagesSpider(scrapy.Spider):
         self.site = site
         self.start_urls = [f"{site}/page/{n}" for n in range(PAGES)]
 
+    def parse(self, response: Response) -> Any:
+        yield {"url": response.url}
+
     def follow_all(self, response: Response) -> Iterator[Any]:
         """The links of a page."""
         for n in range(LINKS):
@@ -115,3 +118,49 @@ def test_a_request_that_the_engine_is_handed_with_a_page_s_meta_costs_no_link(
     done = crawl(spider, given, arguments={"site": site.url})
     assert len(site.hits()) == count
     assert done.stats.get("adaptive/frontier/failed", 0) == (spider is FailingSpider)
+
+
+class AwaitingSpider(PagesSpider):
+    """Its callback awaits a page of another host, with a copy of its meta."""
+
+    async def parse(self, response: Response) -> AsyncIterator[Any]:
+        other = response.url.replace("127.0.0.1", OTHER)
+        request = scrapy.Request(f"{other}/detail", meta=response.meta)
+        detail = await self.crawler.engine.download_async(request)
+        yield {"url": detail.url}
+
+
+class DetailMiddleware:
+    """As AwaitingSpider, before each page is sent."""
+
+    def __init__(self, crawler: Any) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> DetailMiddleware:
+        return cls(crawler)
+
+    async def process_request(self, request: scrapy.Request) -> None:
+        if not request.url.endswith("/detail"):
+            other = request.url.replace("127.0.0.1", OTHER)
+            detail = scrapy.Request(f"{other}/detail", meta=request.meta)
+            await self._crawler.engine.download_async(detail)
+
+
+@pytest.mark.parametrize(
+    ("spider", "middlewares"), [(AwaitingSpider, {}), (PagesSpider, {DetailMiddleware: 543})]
+)
+def test_a_page_of_another_host_may_be_awaited_with_a_copy_of_the_meta(
+    spider: type[PagesSpider],
+    middlewares: dict[Any, int],
+    settings: dict[str, Any],
+    origin: Callable[..., Origin],
+    crawl: Crawler,
+) -> None:
+    """It is not the visit's page, though it has the visit's mark."""
+    site = origin(lambda asked: Answer(), addresses=["127.0.0.1", OTHER])
+    given = {**settings, "DOWNLOADER_MIDDLEWARES": middlewares}
+    done = crawl(spider, given, arguments={"site": site.url}, timeout=30)
+    hosts = [hit.host.partition(":")[0] for hit in site.hits()]
+    assert (hosts.count("127.0.0.1"), hosts.count(OTHER)) == (PAGES, PAGES)
+    assert len(done.items) == PAGES

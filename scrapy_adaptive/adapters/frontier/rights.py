@@ -115,11 +115,12 @@ class Rights:
         return True
 
     def visit_of(self, request: Request) -> OpenVisit | None:
-        """The visit whose own page this is; None for what else is under way."""
+        """The visit whose own page this is; None for what else is under way, though it may have a
+        copy of that page's meta: a callback's, or a middleware's to another host."""
         part = part_of(request)
-        if part is None or not part.is_main or part.visit.lease is None:
+        if part is None or not part.is_main or part.is_back or part.visit.lease is None:
             return None
-        return part.visit
+        return part.visit if part.visit.lease.host == host_of(request) else None
 
     async def take(
         self, request: Request, waiting: Callable[[Request], AbstractContextManager[None]]
