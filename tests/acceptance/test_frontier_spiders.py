@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 import scrapy
 from scrapy.http import Response
+from twisted.internet.defer import succeed
 
-from tests.crawling import Crawler
+from tests.crawling import Crawler, Reactor
 from tests.servers.origin import Answer, Origin
 
 PAGES, LINKS = 3, 4
@@ -164,3 +165,54 @@ def test_a_page_of_another_host_may_be_awaited_with_a_copy_of_the_meta(
     hosts = [hit.host.partition(":")[0] for hit in site.hits()]
     assert (hosts.count("127.0.0.1"), hosts.count(OTHER)) == (PAGES, PAGES)
     assert len(done.items) == PAGES
+
+
+class ErrbacksSpider(PagesSpider):
+    """Nothing can be downloaded, and each errback gives an item and a request in its own way."""
+
+    WAYS = ("one", "none", "listed", "generated", "coroutine", "awaited", "streamed", "deferred")
+
+    async def start(self) -> AsyncIterator[Any]:
+        for way in self.WAYS:
+            yield scrapy.Request(f"http://127.0.0.1:1/{way}", errback=getattr(self, f"on_{way}"))
+
+    def both(self, way: str) -> list[Any]:
+        return [{"way": way}, scrapy.Request(f"{self.site}/{way}", self.parse_link)]
+
+    def on_one(self, failure: Any) -> Any:
+        return self.both("one")[1]
+
+    def on_none(self, failure: Any) -> None:
+        pass
+
+    def on_listed(self, failure: Any) -> Any:
+        return self.both("listed")
+
+    def on_generated(self, failure: Any) -> Iterator[Any]:
+        yield from self.both("generated")
+
+    async def on_coroutine(self, failure: Any) -> Any:
+        return {"way": "coroutine"}
+
+    async def on_awaited(self, failure: Any) -> Any:
+        return self.both("awaited")
+
+    async def on_streamed(self, failure: Any) -> AsyncIterator[Any]:
+        for each in self.both("streamed"):
+            yield each
+
+    def on_deferred(self, failure: Any) -> Any:
+        return succeed(self.both("deferred"))
+
+
+@pytest.mark.parametrize("reactor", ["asyncio", "select", "none"])
+def test_an_errback_may_be_whatever_a_callback_may_be(
+    reactor: Reactor, settings: dict[str, Any], origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    site = origin(lambda asked: Answer())
+    given = {**settings, "RETRY_ENABLED": False}
+    done = crawl(ErrbacksSpider, given, arguments={"site": site.url}, reactor=reactor)
+    both = {"listed", "generated", "awaited", "streamed", "deferred"}
+    found = sorted(item["way"] for item in done.items if "way" in item)
+    assert found == sorted({*both, "coroutine"})
+    assert sorted(hit.path.strip("/") for hit in site.hits()) == sorted({*both, "one"})

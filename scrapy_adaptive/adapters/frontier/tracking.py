@@ -16,11 +16,13 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
+from inspect import isasyncgen, isawaitable
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.exceptions import CloseSpider, IgnoreRequest
-from scrapy.utils.spider import iterate_spider_output
+from scrapy.utils.defer import ensure_awaitable
+from scrapy.utils.misc import arg_to_iter
 from twisted.python.failure import Failure
 
 from scrapy_adaptive.adapters.closing import GivenUpError
@@ -369,10 +371,7 @@ class Tracking:
 
     async def _errback_output(self, part: Part, result: Any) -> AsyncIterator[Any]:
         """What the errback of a failed download yields: no middleware of the spider sees it."""
-        found = iterate_spider_output(result)
-        if not hasattr(found, "__aiter__") and not hasattr(found, "__iter__"):
-            found = await found
-        async for each in self._exhaust(part, _iterated(found)):
+        async for each in self._exhaust(part, _iterated(result)):
             yield each
         part.end()
 
@@ -469,10 +468,13 @@ def _told(error: object) -> str:
     return f"{type(error).__name__}: {error}"[:500]
 
 
-async def _iterated(found: Any) -> AsyncIterator[Any]:
-    if hasattr(found, "__aiter__"):
-        async for each in found:
+async def _iterated(result: Any) -> AsyncIterator[Any]:
+    """What an errback has returned, as Scrapy reads it: what is awaited first may be any of it."""
+    if isawaitable(result):
+        result = await ensure_awaitable(result)
+    if isasyncgen(result):
+        async for each in result:
             yield each
     else:
-        for each in found or ():
+        for each in arg_to_iter(result):
             yield each
