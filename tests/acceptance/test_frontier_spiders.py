@@ -7,6 +7,7 @@ Laws
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -216,3 +217,27 @@ def test_an_errback_may_be_whatever_a_callback_may_be(
     found = sorted(item["way"] for item in done.items if "way" in item)
     assert found == sorted({*both, "coroutine"})
     assert sorted(hit.path.strip("/") for hit in site.hits()) == sorted({*both, "one"})
+
+
+class CarryingSpider(PagesSpider):
+    """Each page links twice to the same products, with an object that JSON cannot hold."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for n in [*range(LINKS), *range(LINKS)]:
+            yield response.follow(f"/product/{n}", self.parse_product, meta={"carried": {n}})
+
+    def parse_product(self, response: Response) -> Iterator[Any]:
+        for n in response.meta["carried"]:
+            yield response.follow(f"/price/{n}", self.parse_link, meta={"carried": {n}})
+            yield response.follow(f"/price/{n}", self.parse_link, meta={"carried": {n}})
+
+
+def test_what_passes_by_the_table_is_fetched_once(
+    settings: dict[str, Any], origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """Whether one page asks for it twice, or two pages that are under way at the same time."""
+    site = origin(lambda asked: Answer(delay=0.2))
+    crawl(CarryingSpider, settings, arguments={"site": site.url})
+    paths = Counter(hit.path for hit in site.hits())
+    assert len(paths) == PAGES + 2 * LINKS
+    assert set(paths.values()) == {1}

@@ -103,8 +103,7 @@ class Tracking:
         self._vanished: deque[Part] = deque()
         self._links = links
         self._passed: OrderedDict[bytes, bytes | None] = OrderedDict()
-        """What passed by the table, and under which page."""
-        """What passed by the table under visits that are done."""
+        """What passes by the table, or has passed, and under which page."""
         self._periods: dict[int, Any] = {}
         """Periods that requests ask for themselves, by visit."""
 
@@ -298,7 +297,8 @@ class Tracking:
         """The request passes by the table, under the visit.
 
         Scrapy's own filter of duplicates would drop what was asked for by a visit that was taken
-        back: here those of visits that are done count.
+        back: here that is forgotten. What comes again after a crash counts at once, a root's only
+        when it is done: a page that relied on it would be done without it.
         """
         request.meta.pop(VISIT_META_KEY, None)
         if not request.dont_filter:
@@ -306,15 +306,29 @@ class Tracking:
             if self._has_passed(visit, fingerprint) or not self._links.is_wanted(request):
                 return
             visit.passed.add(fingerprint)
+            if not visit.is_root:
+                self._remember(visit, {fingerprint})
         self._stats.inc_value("adaptive/frontier/passed_by")
         self._join(visit, request)
         self.crawl(request)
 
     def _has_passed(self, visit: OpenVisit, fingerprint: bytes) -> bool:
-        """Whether it was asked for under another page; a page that is visited again asks again."""
+        """Whether it was asked for before; a page that is visited again asks again."""
+        if fingerprint in visit.passed:
+            return True
         if fingerprint not in self._passed:
             return False
         return visit.is_root or self._passed[fingerprint] != visit.fingerprint
+
+    def _remember(self, visit: OpenVisit, fingerprints: set[bytes]) -> None:
+        self._passed.update(dict.fromkeys(fingerprints, visit.fingerprint))
+        while len(self._passed) > MOST_PASSED:
+            self._passed.popitem(last=False)
+
+    def _forget_passed(self, visit: OpenVisit) -> None:
+        for fingerprint in visit.passed:
+            if self._passed.get(fingerprint) == visit.fingerprint:
+                del self._passed[fingerprint]
 
     def crawl(self, request: Request) -> None:
         """Hand a request to the engine, past Scrapy's filter of duplicates alone."""
@@ -439,13 +453,13 @@ class Tracking:
         own = self._periods.pop(id(visit), None)
         if visit.is_root:
             self._outbox.add_links(visit.links)
+            if not visit.is_taken_back:
+                self._remember(visit, visit.passed)
         elif visit.is_taken_back:
             self._stats.inc_value("adaptive/frontier/taken_back")
+            self._forget_passed(visit)
         else:
             self._outbox.add_done(self._outcome(visit, own), visit.links)
-            self._passed.update(dict.fromkeys(visit.passed, visit.fingerprint))
-            while len(self._passed) > MOST_PASSED:
-                self._passed.popitem(last=False)
             self._stats.inc_value("adaptive/frontier/done")
             if visit.error is not None:
                 self._stats.inc_value("adaptive/frontier/failed")
