@@ -97,6 +97,7 @@ class Engine:
     * `scraper.slot.max_active_size`: raised while items wait for their media at the gate, and
       `NOTHING` while the engine is to ask for no request. A scheduler that may say "not now", and
       is not taken to be empty, would replace the latter.
+    * `close_if_idle` of the engine's slot: with a frontier, whether it is over.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -121,6 +122,17 @@ class Engine:
         slot = self._slot
         if slot is not None:
             slot.nextcall.schedule()
+
+    def ask_before_idle(self, may_be_idle: Callable[[], bool]) -> None:
+        """Have the engine send `spider_idle`, and close, only while this answers True.
+
+        What a frontier keeps is in no scheduler: handlers of that signal would end the crawl, or
+        begin its second phase, before its first page. A way for a component to say that it has
+        requests too would replace this.
+        """
+        slot = self._slot
+        if slot is not None and slot.close_if_idle:
+            slot.close_if_idle = _Asked(may_be_idle)
 
     @property
     def is_closing(self) -> bool:
@@ -364,6 +376,18 @@ class Engine:
         engine = self._crawler.engine
         assert engine is not None
         return engine
+
+
+class _Asked:
+    """A flag that is as true as its answer."""
+
+    __slots__ = ("_ask",)
+
+    def __init__(self, ask: Callable[[], bool]) -> None:
+        self._ask = ask
+
+    def __bool__(self) -> bool:
+        return self._ask()
 
 
 def engine_of(crawler: Crawler) -> ExecutionEngine | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import scrapy
+from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.http import Response
 from twisted.internet.defer import succeed
 
@@ -241,3 +242,44 @@ def test_what_passes_by_the_table_is_fetched_once(
     paths = Counter(hit.path for hit in site.hits())
     assert len(paths) == PAGES + 2 * LINKS
     assert set(paths.values()) == {1}
+
+
+class TwoPhasesSpider(PagesSpider):
+    """Begins its second phase when it is idle, and closes when it is idle again."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **rest: Any) -> TwoPhasesSpider:
+        spider = super().from_crawler(crawler, *args, **rest)
+        crawler.signals.connect(spider.on_idle, scrapy.signals.spider_idle)
+        spider.seen, spider.seen_when_idle = 0, []
+        return spider
+
+    seen: int
+    seen_when_idle: list[int]
+
+    def on_idle(self) -> None:
+        self.seen_when_idle.append(self.seen)
+        self.crawler.stats.set_value("seen_when_idle", self.seen_when_idle)
+        if len(self.seen_when_idle) > 1:
+            raise CloseSpider("mine")
+        self.crawler.engine.crawl(scrapy.Request(f"{self.site}/second", self.parse))
+        raise DontCloseSpider
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        self.seen += 1
+        yield from self.follow_all(response)
+
+    def parse_link(self, response: Response) -> Any:
+        self.seen += 1
+
+
+@pytest.mark.parametrize("reactor", ["asyncio", "none"])
+def test_a_spider_is_idle_when_nothing_is_left_to_visit(
+    reactor: Reactor, settings: dict[str, Any], origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """Not while its requests are in the table alone: once before the first page, and again."""
+    site = origin(lambda asked: Answer())
+    done = crawl(TwoPhasesSpider, settings, arguments={"site": site.url}, reactor=reactor)
+    each = 1 + LINKS
+    assert done.stats["seen_when_idle"] == [PAGES * each, (PAGES + 1) * each]
+    assert done.stats["finish_reason"] == "mine"

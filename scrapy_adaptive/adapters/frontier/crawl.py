@@ -5,7 +5,8 @@ Laws
 * Visits that were given go to the engine a few at a time, so that the event loop stays quick.
 * A host is given back when others want it, when it is parked, and when nothing of it is left; not
   before what is under way to it is done, and with what was learned of it.
-* The crawl ends when nothing is due, nothing is under way, and nobody else visits.
+* The crawl ends when nothing is due, nothing is under way, and nobody else visits. The spider is
+  not idle before.
 """
 
 from __future__ import annotations
@@ -161,6 +162,7 @@ class FrontierCrawl(Owner):
         )
         self._session.seeds = seeds_of(self._crawler, self.tracking, self._frontier)
         self._begin_state()
+        self._engine.ask_before_idle(self._may_be_idle)
         self._end_watch = watch_for_waking(self._on_woken)
         self._loop = create_looping_call(self._tick)
         self._loop.start(TICK, now=True)
@@ -202,16 +204,21 @@ class FrontierCrawl(Owner):
             self._flushed.append(waiter)
             await maybe_deferred_to_future(waiter)
 
-    def _on_idle(self) -> None:
+    def _may_be_idle(self) -> bool:
+        """Whether an engine that has nothing to do may say so: nobody else has, either."""
         session = self._session
-        if self._has_failed:
-            return
-        if not self._is_over():
-            if session.is_idle and not self.is_closing and not self._open:
-                session.polls_at_once = session.polls_at_once or not session.is_dry
+        if self._has_failed or self._is_over():
+            return True
+        if session.is_idle and not self.is_closing and not self._open:
+            session.polls_at_once = session.polls_at_once or not session.is_dry
+        return False
+
+    def _on_idle(self) -> None:
+        """The crawl ends, unless somebody else keeps it."""
+        if not self._may_be_idle():  # somebody has found more to visit, just now
             raise DontCloseSpider
-        left = session.wait
-        if left < math.inf:
+        left = self._session.wait
+        if not self._has_failed and left < math.inf:
             logger.info(
                 "nothing is due: the frontier's next visit is in %s (ADAPTIVE_FRONTIER_STAY)",
                 units.duration(left),
