@@ -34,7 +34,7 @@ from .refusal_rules import RefusalRules
 from .reporting import Parked, Reporting
 from .requeue import Requeue
 from .robots import CrawlDelays, RefusedRobots
-from .scrapy_internals import Engine, is_interactive, stop_autothrottle
+from .scrapy_internals import Engine, is_checking, is_interactive, stop_autothrottle
 from .set_up import (
     check_middlewares,
     check_switched_off,
@@ -151,10 +151,10 @@ class AdaptiveThrottle:
         )
 
     def _make_frontier(self) -> FrontierCrawl | None:
-        """What brings the crawl's requests from a frontier; None where there is none, and at a
-        prompt, whose user asks for one page."""
+        """What brings the crawl's requests from a frontier; None where there is none, at a prompt,
+        whose user asks for one page, and where contracts are checked, which have their own."""
         settings = self._settings
-        if settings.frontier is None or is_interactive():
+        if settings.frontier is None or is_interactive() or is_checking():
             return None
         from .frontier.composing import make_frontier
 

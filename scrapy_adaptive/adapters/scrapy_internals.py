@@ -14,6 +14,7 @@ import asyncio
 import json
 import logging
 import math
+import os
 import shutil
 import signal
 import sys
@@ -546,6 +547,11 @@ def running_command() -> str | None:
 def is_interactive() -> bool:
     """Whether a user waits for one answer, a refusal included: `scrapy shell`, for instance."""
     return running_command() in INTERACTIVE_COMMANDS
+
+
+def is_checking() -> bool:
+    """Whether this is `scrapy check`: its requests are those of contracts, not of the crawl."""
+    return bool(os.environ.get("SCRAPY_CHECK"))
 
 
 def forget_spider(crawler: Crawler) -> None:

@@ -91,3 +91,34 @@ def test_a_prompt_leaves_the_frontier_alone(origin: Callable[..., Origin], tmp_p
     assert done.returncode == 0
     assert [hit.path for hit in site.hits()] == ["/page"]
     assert not (tmp_path / "crawl.db").exists()
+
+
+CONTRACT = """\
+import scrapy
+
+
+class CheckedSpider(scrapy.Spider):
+    name = "checked"
+
+    def parse(self, response):
+        \"\"\"
+        @url {url}
+        @returns items 1 1
+        \"\"\"
+        yield {{"url": response.url}}
+"""
+
+
+def test_who_checks_contracts_leaves_the_frontier_alone(
+    origin: Callable[..., Origin], tmp_path: Path
+) -> None:
+    """They have their own pages: an interrupted crawl's would be fetched, and lost to it."""
+    site = origin(lambda visit: Answer())
+    address = f'ADAPTIVE_FRONTIER = "sqlite:///{tmp_path}/crawl.db"'
+    project = Project.make(tmp_path / "project", site.url, ADDON, address)
+    spider = project.folder / "shop" / "spiders" / "checked.py"
+    spider.write_text(CONTRACT.format(url=f"{site.url}/contract"))
+    done = project.scrapy("check", "checked")
+    assert "OK" in done.stdout
+    assert [hit.path for hit in site.hits()] == ["/contract"]
+    assert not (tmp_path / "crawl.db").exists()
