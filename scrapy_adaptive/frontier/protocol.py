@@ -99,7 +99,6 @@ class Given:
     payload: str
     priority: float
     last: Result
-    fingerprint: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

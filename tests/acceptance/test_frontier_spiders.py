@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from scrapy.exceptions import CloseSpider, DontCloseSpider
 from scrapy.http import Response
 from twisted.internet.defer import succeed
 
+from scrapy_adaptive.frontier.opening import open_frontier
+from scrapy_adaptive.frontier.poller import Ranking
 from tests.crawling import Crawler, Reactor
 from tests.servers.origin import Answer, Origin
 
@@ -283,3 +286,30 @@ def test_a_spider_is_idle_when_nothing_is_left_to_visit(
     each = 1 + LINKS
     assert done.stats["seen_when_idle"] == [PAGES * each, (PAGES + 1) * each]
     assert done.stats["finish_reason"] == "mine"
+
+
+class LoginsSpider(PagesSpider):
+    """Begins with one URL for each of its sessions, and one of them twice."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        for n in (0, 1, 2, 0):
+            login = f"{self.site}/login"
+            yield scrapy.Request(login, meta={"cookiejar": n}, dont_filter=True)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"session": response.meta["cookiejar"]}
+
+
+def test_start_requests_of_one_url_that_differ_are_all_sent(
+    settings: dict[str, Any], origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """Each at each start, and as the same rows; where a page fails at first, it is tried again."""
+    site = origin(lambda asked: Answer(500 if asked.count <= 3 else 200))
+    given = {**settings, "RETRY_HTTP_CODES": [500]}
+    for _ in range(2):
+        done = crawl(LoginsSpider, given, arguments={"site": site.url})
+        assert sorted(item["session"] for item in done.items) == [0, 1, 2]
+    assert len(site.hits()) == 3 + 2 * 3
+    with closing(open_frontier(settings["ADAPTIVE_FRONTIER"], "pages", Ranking())) as frontier:
+        counts = frontier.counts()
+    assert (counts.finished, counts.ready) == (3, 0)

@@ -3,12 +3,16 @@
 Laws
 ----
 * What leads away from the spider's domains is no row; nor is what is known to be one.
+* Start requests that are not to be filtered are as many rows as differ in anything, and the same
+  rows at the next start: the first of them has the fingerprint that others have too.
 * What JSON cannot hold, or is too large, is named, and passes by the table.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
@@ -32,6 +36,12 @@ logger = logging.getLogger("scrapy_adaptive")
 
 MOST_TOLD = 10
 """Requests in trouble that each bring a line."""
+
+MOST_SEEDS = 10_000
+"""Start requests of a run that are remembered: 2 MB."""
+
+SIZE = 20
+"""Bytes of a fingerprint, as Scrapy's."""
 
 
 class Links:
@@ -57,6 +67,8 @@ class Links:
         self._most_bytes = most_bytes
         self._payloads: Payloads | None = None
         self._told = 0
+        self._seeds: OrderedDict[bytes, bytes] = OrderedDict()
+        """What the first start request of each fingerprint was."""
 
     @property
     def payloads(self) -> Payloads:
@@ -75,6 +87,8 @@ class Links:
         fingerprint = None
         if is_seed or not request.dont_filter:
             fingerprint = self._fingerprint(request)
+            if request.dont_filter:
+                fingerprint = self._seed_fingerprint(fingerprint, self.payloads.write(request))
             if self._outbox.is_known(fingerprint):
                 return None
         if not self.is_wanted(request):
@@ -89,6 +103,16 @@ class Links:
         return Visit(
             host_of(request), request.url, payload, fingerprint, request.priority, again=again
         )
+
+    def _seed_fingerprint(self, fingerprint: bytes, payload: str) -> bytes:
+        """Its own, where an earlier start request differs in what no fingerprint counts."""
+        own = blake2b(payload.encode("utf-8", "surrogatepass"), digest_size=SIZE).digest()
+        first = self._seeds.setdefault(fingerprint, own)
+        while len(self._seeds) > MOST_SEEDS:
+            self._seeds.popitem(last=False)
+        if own == first:
+            return fingerprint
+        return blake2b(fingerprint + own, digest_size=SIZE).digest()
 
     def is_wanted(self, request: Request) -> bool:
         """Whether it stays within the spider's domains."""

@@ -114,7 +114,7 @@ class Tracking:
         visit = OpenVisit(lease, given, self._on_end)
         try:
             request = self._links.payloads.read(given.url, given.payload)
-            visit.fingerprint = given.fingerprint or self._fingerprint(request)
+            visit.fingerprint = self._fingerprint(request)
         except (UnreadableError, UnstorableError, ValueError) as error:
             self._stats.inc_value("adaptive/frontier/unreadable")
             if self._links.may_tell():

@@ -307,4 +307,4 @@ def _storable(name: str, value: Any) -> Any:
 
 def _given(row: Row[Any]) -> Given:
     last = Result(**{name: getattr(row, name) for name in _RESULT})
-    return Given(row.id, row.url, row.payload, row.priority, last, row.fingerprint)
+    return Given(row.id, row.url, row.payload, row.priority, last)

@@ -127,7 +127,7 @@ UPDATE adaptive_visit SET state = {HELD}, generation = (
     SELECT l.generation FROM adaptive_lease l
     WHERE l.host_id = adaptive_visit.host_id AND l.egress = :egress)
 WHERE id IN :ids AND state = {READY}
-RETURNING id, host_id, fingerprint, url, payload, priority,
+RETURNING id, host_id, url, payload, priority,
     status, error, etag, last_modified, digest, item_count, period
 """).bindparams(bindparam("ids", expanding=True))
 
