@@ -41,6 +41,7 @@ from .set_up import (
     refuse_half_a_set_up,
     take_over_autothrottle,
     tell_of_later_middlewares,
+    tell_of_own_filter,
     tell_of_shared_queues,
 )
 from .settings import AdaptiveSettings, is_enabled, read_settings, unknown_names
@@ -225,6 +226,8 @@ class AdaptiveThrottle:
         self._reporting.log_start(self._settings, unknown_names(self._crawler.settings))
         tell_of_shared_queues(self._crawler.settings)
         tell_of_later_middlewares(self._crawler.settings)
+        if self.frontier is not None:
+            tell_of_own_filter(self._crawler.settings)
         self.rules.log_start()
         self.rules.begin(self.traffic)
         if self.recorder is not None:

@@ -53,7 +53,7 @@ ALWAYS = "AUTOTHROTTLE_TARGET_CONCURRENCY"
 """Who switches AutoThrottle on chooses this one with it, at its default if at nothing else."""
 
 
-# Beside scrapy-redis
+# Beside others that keep or know requests
 
 
 def tell_of_shared_queues(settings: BaseSettings) -> None:
@@ -64,6 +64,18 @@ def tell_of_shared_queues(settings: BaseSettings) -> None:
         logger.warning(
             "scrapy-redis shares the requests, not the pace: each worker learns every site's limit "
             "alone, and the site sees all of them; ADAPTIVE_FRONTIER = 'redis://' shares both"
+        )
+
+
+def tell_of_own_filter(settings: BaseSettings) -> None:
+    """With a frontier, a DUPEFILTER_CLASS is not asked for its rows."""
+    chosen = load_object(settings["DUPEFILTER_CLASS"])
+    if chosen is not load_object(default_settings.DUPEFILTER_CLASS):
+        logger.warning(
+            "DUPEFILTER_CLASS = %s is not asked for what the frontier keeps: two requests are one "
+            "page there if REQUEST_FINGERPRINTER_CLASS gives them the same fingerprint, and "
+            "neither has dont_filter",
+            global_object_name(chosen),
         )
 
 

@@ -26,6 +26,7 @@ from tests.servers.origin import Answer, Origin
 
 PAGES, LINKS = 3, 4
 OTHER = "127.1.10.2"
+NOT_ASKED = "DUPEFILTER_CLASS = scrapy.dupefilters.BaseDupeFilter is not asked"
 
 
 @pytest.fixture
@@ -241,10 +242,11 @@ def test_what_passes_by_the_table_is_fetched_once(
 ) -> None:
     """Whether one page asks for it twice, or two pages that are under way at the same time."""
     site = origin(lambda asked: Answer(delay=0.2))
-    crawl(CarryingSpider, settings, arguments={"site": site.url})
+    done = crawl(CarryingSpider, settings, arguments={"site": site.url})
     paths = Counter(hit.path for hit in site.hits())
     assert len(paths) == PAGES + 2 * LINKS
     assert set(paths.values()) == {1}
+    assert "DUPEFILTER_CLASS = " not in done.log
 
 
 class TwoPhasesSpider(PagesSpider):
@@ -313,3 +315,12 @@ def test_start_requests_of_one_url_that_differ_are_all_sent(
     with closing(open_frontier(settings["ADAPTIVE_FRONTIER"], "pages", Ranking())) as frontier:
         counts = frontier.counts()
     assert (counts.finished, counts.ready) == (3, 0)
+
+
+def test_who_has_a_filter_of_duplicates_of_their_own_is_told_that_it_is_not_asked(
+    settings: dict[str, Any], origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    site = origin(lambda asked: Answer())
+    given = {**settings, "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"}
+    done = crawl(PagesSpider, given, arguments={"site": site.url})
+    assert done.log.count(NOT_ASKED) == 1
