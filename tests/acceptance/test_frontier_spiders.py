@@ -7,6 +7,7 @@ Laws
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
@@ -324,3 +325,42 @@ def test_who_has_a_filter_of_duplicates_of_their_own_is_told_that_it_is_not_aske
     given = {**settings, "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter"}
     done = crawl(PagesSpider, given, arguments={"site": site.url})
     assert done.log.count(NOT_ASKED) == 1
+
+
+class KeepingSpider(PagesSpider):
+    """Keeps its requests elsewhere, as a dict and by pickle."""
+
+    def kept(self, request: scrapy.Request) -> dict[str, Any]:
+        kept = request.to_dict(spider=self)
+        meta = pickle.loads(pickle.dumps(kept["meta"]))
+        return {"callback": kept["callback"], "errback": kept["errback"], "n": meta.get("n")}
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        assert response.request is not None
+        yield self.kept(response.request)
+        for n, errback in enumerate([None, self.on_error]):
+            for path in ("link", "gone"):
+                url = f"{response.url}/{path}/{n}"
+                yield scrapy.Request(url, self.parse_link, meta={"n": n}, errback=errback)
+
+    def parse_link(self, response: Response) -> Iterator[Any]:
+        assert response.request is not None
+        yield self.kept(response.request)
+
+    def on_error(self, failure: Any) -> Iterator[Any]:
+        yield self.kept(failure.request)
+
+
+def test_a_request_can_be_kept_elsewhere_as_the_spider_has_made_it(
+    settings: dict[str, Any], origin: Callable[..., Origin], crawl: Crawler
+) -> None:
+    """With its own errback, or with none; a page that its spider is not told of has failed."""
+    site = origin(lambda asked: Answer(404 if "/gone/" in asked.path else 200))
+    done = crawl(KeepingSpider, settings, arguments={"site": site.url})
+    kept = Counter((item["callback"], item["errback"], item["n"]) for item in done.items)
+    assert kept == {
+        (None, None, None): PAGES,
+        ("parse_link", None, 0): PAGES,
+        ("parse_link", "on_error", 1): 2 * PAGES,
+    }
+    assert done.stats["adaptive/frontier/failed"] == 2 * PAGES

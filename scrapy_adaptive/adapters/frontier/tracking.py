@@ -7,7 +7,7 @@ Laws
 * What is handed to the engine with the meta of a page that has come back is no redirect of it: it
   passes by the table, and the visit is not done before it.
 * A user's errback is wrapped, not replaced, and what it yields belongs to the visit: a download
-  that failed goes past the spider middlewares.
+  that failed goes past the spider middlewares. Where there is none, the spider finds none.
 * Where a page is visited again, its items wait until it is known whether they have changed.
 """
 
@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.exceptions import CloseSpider, IgnoreRequest
+from scrapy.spidermiddlewares.httperror import HttpError, HttpErrorMiddleware
 from scrapy.utils.defer import ensure_awaitable
 from scrapy.utils.misc import arg_to_iter
 from twisted.python.failure import Failure
@@ -67,6 +68,11 @@ class Errback:
     def __init__(self, tracking: Tracking, errback: Callable[[Failure], Any] | None) -> None:
         self._tracking = tracking
         self.errback = errback
+
+    @property
+    def __func__(self) -> Any:
+        """By which Scrapy finds the user's own among the spider's methods, in `Request.to_dict`."""
+        return self.errback.__func__  # type: ignore[union-attr]
 
     def __call__(self, failure: Failure) -> Any:
         """What the user's own errback makes of the failure."""
@@ -215,6 +221,19 @@ class Tracking:
             if response.status == NOT_MODIFIED and visit.held_items is not None:
                 self._stats.inc_value("adaptive/frontier/not_modified")
                 raise NotModifiedError(f"{request} is as it was")
+        if isinstance(request.errback, Errback) and request.errback.errback is None:
+            visit.error = visit.error or self._error_of(response)
+            request.errback = None
+
+    def _error_of(self, response: Response) -> str | None:
+        """Why the spider is not told of a page, where it has no errback: its status."""
+        middleware = self._crawler.get_spider_middleware(HttpErrorMiddleware)
+        try:
+            if middleware is not None:
+                middleware.process_spider_input(response)
+        except HttpError as error:
+            return _told(error)
+        return None
 
     async def on_output(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """What a callback, or an errback of a response, has yielded."""

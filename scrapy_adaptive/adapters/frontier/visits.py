@@ -29,8 +29,8 @@ _NUMBERS = count(1)
 class Mark(str):
     """Stands in the meta of a request that belongs to a visit, and of all copies of it.
 
-    A text, so that who prints or stores meta finds nothing strange there; when the last copy is
-    gone, so is the request.
+    A text, so that who prints or stores meta finds nothing strange there, and nothing else is left
+    of it in another process; when the last copy is gone, so is the request.
     """
 
     part: Part
@@ -41,6 +41,9 @@ class Mark(str):
     def __deepcopy__(self, memo: object) -> Mark:
         """A spider may copy its meta, and does not mean the crawl with it."""
         return self
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        return str, (str(self),)
 
 
 class OpenVisit:
