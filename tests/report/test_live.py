@@ -187,6 +187,22 @@ def test_connections_that_say_nothing_are_bounded(view: LiveView) -> None:
         assert {peer.recv(1) for peer in closed} == {b""}
 
 
+def test_who_says_nothing_keeps_no_user_out(view: LiveView) -> None:
+    """However many connections there are, and are opened again; one that is fed stays open."""
+    with ExitStack() as stack:
+        fed = stack.enter_context(connect(view))
+        fed.sendall(b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert fed.recv(8) == b"HTTP/1.1"
+        for _ in range(5):
+            for _ in range(2 * server.MOST_CONNECTIONS):
+                with suppress(OSError):
+                    stack.enter_context(connect(view))
+            assert ask(view, "/table.json")[0] == 200
+        fed.setblocking(False)
+        while select.select([fed], [], [], 0.0)[0]:
+            assert fed.recv(65_536), "it is still open"
+
+
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n"])
 def test_a_connection_without_a_whole_request_is_closed(
     sent: bytes, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from scrapy_adaptive.report.page import page
 
@@ -46,6 +47,8 @@ class Handlers:
     def __init__(self, feed: Feed, guard: Guard) -> None:
         self.stream_count = 0
         """Browsers that are being fed."""
+        self.answered: WeakSet[Any] = WeakSet()
+        """Connections of who may look."""
         self._feed = feed
         self._guard = guard
         self._changed = asyncio.Event()
@@ -85,6 +88,7 @@ class Handlers:
             refused = web.Response(status=403, text=f"{refusal}\n", headers=HEADERS)
             refused.force_close()  # who takes no answer would keep the connection
             return refused
+        self.answered.add(request.transport)
         try:
             response = await handler(request)
         except web.HTTPException as error:

@@ -3,7 +3,8 @@
 Laws
 ----
 * The crawl's thread only starts it, hands it records, and stops it.
-* Who has no token takes some `MOST_CONNECTIONS` of the crawl's file descriptors, and keeps none.
+* Who has no token takes some `MOST_CONNECTIONS` of the crawl's file descriptors, keeps none, and
+  keeps nobody out.
 """
 
 from __future__ import annotations
@@ -171,7 +172,8 @@ class LiveView:
         """Listen on the port, or on a free one where it is taken."""
 
         def connected() -> asyncio.Protocol:
-            return server() if len(server.connections) < MOST_CONNECTIONS else _Refusal()
+            is_full = len(server.connections) >= MOST_CONNECTIONS
+            return _Refusal() if is_full and not self._close_stranger(server) else server()
 
         create = partial(
             asyncio.get_running_loop().create_server,
@@ -190,6 +192,17 @@ class LiveView:
         query = f"?token={self._guard.token}" if self._guard.token else ""
         self.url = f"http://{shown}:{port}/{query}"
         return listener
+
+    def _close_stranger(self, server: web.Server) -> bool:
+        """Close the oldest connection by which nothing was answered; returns whether there was one.
+
+        Who only keeps connections must not keep the user out.
+        """
+        for each in server.connections:
+            if each.transport and each.transport not in self._handlers.answered:
+                each.force_close()
+                return True
+        return False
 
     def _on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Say what went wrong in the loop; once, that no connection can be accepted: it tries again
