@@ -443,6 +443,26 @@ def test_who_wants_more_is_given_of_what_others_hold_beyond_their_share(opened: 
     assert len(one.beat({}).wanted) == 3
 
 
+def test_what_is_given_back_for_others_is_theirs(opened: Opened) -> None:
+    """Who had it asks more often than who waits for it; who holds less than others may take more,
+    and so may all once nobody wants for any."""
+    one, two = opened("one"), opened("two")
+    one.turn([], [page(f"h{n}", n) for n in range(6)], {})
+    held = {each.lease: each for each in one.lease(10, 10).held}
+    two.beat({}, hungry=True)
+    for lease in one.beat({}).wanted:
+        one.release(lease, None)
+        del held[lease]
+    assert one.lease(10, 10).held == []
+    assert len(two.lease(2, 2).held) == 2
+    two.beat({}, hungry=True)
+    assert one.lease(10, 10).held == []
+    assert len(two.lease(1, 1).held) == 1
+    two.beat({}, hungry=True)
+    one.turn([], [page("new", 1)], {})
+    assert [each.lease.host for each in one.lease(10, 10).held] == ["new"]
+
+
 def test_a_lease_is_told_apart_by_its_generation(opened: Opened) -> None:
     """What is said of another's, or of an older one's, changes nothing."""
     frontier = opened()

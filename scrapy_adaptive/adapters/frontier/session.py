@@ -432,6 +432,7 @@ class Session:
     def _poll(self, now: float) -> None:
         owner = self._owner
         if not owner.may_poll():
+            self._is_hungry = False  # it would keep what it does not take from others
             return
         unsent = owner.unsent()
         orders = sum(map(len, unsent.values()))

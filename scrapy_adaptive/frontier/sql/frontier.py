@@ -129,6 +129,9 @@ class SqlFrontier(Sessions):
             now = self._live(connection)
             if only is not None:
                 return self._lease_one(connection, only, now)
+            shares = self._shares(connection, now)
+            if shares.others_hungry and len(self._leases) >= max(1, shares.fair):
+                hosts = 0  # what was given back for others is theirs: they ask less often
             chosen = self._choose(connection, hosts, visits, now)
             held = self._take_all(connection, chosen, now)
             self.queues.touch(connection, chosen)

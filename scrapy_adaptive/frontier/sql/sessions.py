@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy_adaptive.frontier.protocol import Beat, Lease, SessionLostError, State
 
@@ -37,6 +37,17 @@ LEASES = 1 << 32
 
 OVER = 0
 """Deadline of a session that was ended."""
+
+
+class Shares(NamedTuple):
+    """How the hosts that are held are shared out."""
+
+    members: int
+    """Sessions that live."""
+    fair: int
+    """Hosts that each of them would have, rounded up."""
+    others_hungry: bool
+    """Whether another one that holds fewer wants more."""
 
 
 class Sessions:
@@ -110,16 +121,14 @@ class Sessions:
             spider = connection.execute(SPIDER.select().where(SPIDER.c.id == self.spider)).one()
             asked = {"session": self._session, "spider": self.spider, "now": now}
             rows = connection.execute(sql.LEASES, {"session": self._session}).all()
-            members, hungry_others = connection.execute(
-                sql.HUNGRY, {**asked, "egress": self._egress}
-            ).one()
+            shares = self._shares(connection, now)
             wanted = {row.host_id for row in rows if row.wanted_at}
             wanted.update(connection.execute(sql.WAITED_FOR, asked).scalars())
-            if hungry_others and len(rows) > 1:
-                wanted.update(self._surplus(connection, rows, members, now))
+            if shares.others_hungry and len(rows) > 1:
+                wanted.update(row.host_id for row in rows[shares.fair :])
         self._heard_at = now  # what failed, or was not written, proves nothing
         leases = [lease for number, lease in self._leases.items() if number in wanted]
-        return Beat(int(members), len(rows), spider.generation, leases)
+        return Beat(shares.members, len(rows), spider.generation, leases)
 
     def release(self, lease: Lease, state: State | None, asleep: float = 0.0) -> None:
         with self.database.transaction() as connection:
@@ -292,10 +301,11 @@ class Sessions:
             .values(state=json.dumps(state), state_at=now)
         )
 
-    def _surplus(
-        self, connection: Connection, rows: Sequence[Row[Any]], members: int, now: int
-    ) -> list[int]:
-        """Hosts that this session holds beyond its share, while others have none to visit."""
+    def _shares(self, connection: Connection, now: int) -> Shares:
+        """What the sessions of this spider hold, with this egress."""
         asked = {"spider": self.spider, "egress": self._egress, "now": now}
-        total = connection.execute(sql.HELD_BY_ALL, asked).scalar_one()
-        return [row.host_id for row in rows[math.ceil(total / members) :]]
+        rows = connection.execute(sql.MEMBERS, asked).all()
+        fair = math.ceil(sum(row.held for row in rows) / max(1, len(rows)))
+        others = [row for row in rows if row.id != self._session]
+        are_hungry = any(row.hungry and row.held < max(1, fair) for row in others)
+        return Shares(len(rows), fair, are_hungry)

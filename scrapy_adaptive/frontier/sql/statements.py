@@ -253,14 +253,11 @@ WHERE l.session_id = :session AND EXISTS (
       AND s.deadline >= :now)
 """)
 
-HUNGRY = text("""
-SELECT count(*), coalesce(sum(CASE WHEN hungry > 0 AND id <> :session THEN 1 ELSE 0 END), 0)
-FROM adaptive_session WHERE spider_id = :spider AND egress = :egress AND deadline >= :now
-""")
-
-HELD_BY_ALL = text("""
-SELECT count(*) FROM adaptive_lease l JOIN adaptive_session s ON s.id = l.session_id
+MEMBERS = text("""
+SELECT s.id, s.hungry, count(l.host_id) AS held
+FROM adaptive_session s LEFT JOIN adaptive_lease l ON l.session_id = s.id
 WHERE s.spider_id = :spider AND s.egress = :egress AND s.deadline >= :now
+GROUP BY s.id, s.hungry
 """)
 
 COUNTS = text(f"""

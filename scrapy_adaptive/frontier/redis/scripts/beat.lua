@@ -48,15 +48,7 @@ if gone then
   end
 end
 local mine = redis.call('SMEMBERS', P .. ':h:' .. session)
-local members, held_by_all, others_hungry = 0, 0, false
-for _, each in ipairs(redis.call('SMEMBERS', S .. ':m:' .. egress)) do
-  if is_alive(each) then
-    members = members + 1
-    held_by_all = held_by_all + redis.call('SCARD', P .. ':h:' .. each)
-    if each ~= session and redis.call('HGET', P .. ':n:' .. each, 'hungry') == '1' then others_hungry = true end
-  end
-end
-local fair = math.ceil(held_by_all / math.max(1, members))
+local members, fair, others_hungry = shares(S, egress, session)
 local wanted = {}
 for i, host in ipairs(mine) do
   local holder, generation = lease_of(egress, host)

@@ -114,6 +114,24 @@ local function deadline_of(session)
   return tonumber(redis.call('ZSCORE', P .. ':sessions', session)) or 0
 end
 local function is_alive(session) return deadline_of(session) >= now end
+
+-- Of the spider's sessions with this egress: how many live, how many hosts are the fair share of each,
+-- and whether another one that holds fewer wants more.
+local function shares(S, egress, session)
+  local held, total, members = {}, 0, 0
+  for _, each in ipairs(redis.call('SMEMBERS', S .. ':m:' .. egress)) do
+    if is_alive(each) then
+      held[each] = redis.call('SCARD', P .. ':h:' .. each)
+      members, total = members + 1, total + held[each]
+    end
+  end
+  local fair, others_hungry = math.ceil(total / math.max(1, members)), false
+  for each, count in pairs(held) do
+    local is_hungry = redis.call('HGET', P .. ':n:' .. each, 'hungry') == '1'
+    if each ~= session and is_hungry and count < math.max(1, fair) then others_hungry = true end
+  end
+  return members, fair, others_hungry
+end
 local function is_over(session) return deadline_of(session) == 0 end
 
 -- A lease as session, generation and spider; nothing where the host is free.

@@ -114,6 +114,9 @@ local function first_of(key, most)
 end
 
 local own = redis.call('SMEMBERS', P .. ':h:' .. session)
+local _, fair, others_hungry = shares(S, egress, session)
+-- What was given back for others is theirs: they ask less often than who has had it.
+if others_hungry and #own > 0 and #own >= fair then hosts = 0 end
 local total = 0
 if share > 0 and visits >= share then
   -- One of so many is the last visit of who has waited longest: nobody starves.
