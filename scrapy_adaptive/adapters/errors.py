@@ -3,12 +3,14 @@
 Laws
 ----
 * It names the setting, its value and what is allowed, in one line.
+* An address is shown without its password, under whatever setting.
 * Our own log tells it, once; who crawls from a script gets it as an exception too.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -32,7 +34,7 @@ class SettingsError(ValueError):
     """
 
     def __init__(self, name: str, value: Any, allowed: str) -> None:
-        shown = repr(value)
+        shown = repr(without_password(value) if isinstance(value, str) else value)
         if len(shown) > MOST_SHOWN:
             shown = shown[:MOST_SHOWN] + "…"
         super().__init__(f"{name} = {shown}: {allowed}")
@@ -70,7 +72,12 @@ def one_line_errors() -> Iterator[None]:
 
 
 def without_password(address: str) -> str:
-    """The address, to be shown."""
-    scheme, mark, rest = address.partition("://")
-    user, at, place = rest.rpartition("@")
-    return f"{scheme}{mark}{user.partition(':')[0]}{at}{place}" if at else address
+    """The address, to be shown.
+
+    >>> without_password("postgres://u:secret@127.0.0.1:1/y")
+    'postgres://u@127.0.0.1:1/y'
+    >>> without_password("u:secret@db/y?sslmode=require&password=secret")
+    'u@db/y?sslmode=require&password='
+    """
+    address = re.sub(r"^([\w+.-]+:/+)?([^:@]*):.*@", r"\1\2@", address, flags=re.DOTALL)
+    return re.sub(r"([?&]\w*password=)[^&]*", r"\1", address)

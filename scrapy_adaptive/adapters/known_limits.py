@@ -28,7 +28,7 @@ from scrapy_adaptive.core.limits.tokens import Tokens
 from scrapy_adaptive.core.limits.uses import Use
 from scrapy_adaptive.report import units
 
-from .errors import SettingsError, without_password
+from .errors import SettingsError
 
 if TYPE_CHECKING:
     from scrapy.statscollectors import StatsCollector
@@ -348,11 +348,10 @@ def open_table(settings: AdaptiveSettings) -> RuleTable | None:
         from scrapy_adaptive.rules.table import RuleTable
     except ImportError:
         allowed = "it needs SQLAlchemy: pip install scrapy-adaptive[sql], or [postgres]"
-        raise SettingsError("ADAPTIVE_RULES_URL", without_password(url), allowed) from None
+        raise SettingsError("ADAPTIVE_RULES_URL", url, allowed) from None
     try:
         return RuleTable(
             url, sources=settings.identities.sources, secrets=settings.identities.secrets
         )
     except ValueError as error:
-        shown = without_password(url)
-        raise SettingsError("ADAPTIVE_RULES_URL", shown, f"allowed is {error}") from None
+        raise SettingsError("ADAPTIVE_RULES_URL", url, f"allowed is {error}") from None

@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 REDIS = ("redis", "rediss", "valkey", "valkeys")
 """Schemes of Redis and Valkey; the second of each is encrypted."""
 
-EXTRAS = {"sqlite": "sql", "postgresql": "postgres", **dict.fromkeys(REDIS, "redis")}
+EXTRAS = {
+    "sqlite": "sql",
+    **dict.fromkeys(("postgresql", "postgres"), "postgres"),
+    **dict.fromkeys(REDIS, "redis"),
+}
 """Schemes of an address, and the extra that each needs."""
 
 ALLOWED = "sqlite:///PATH, postgresql://USER@HOST/DATABASE or redis://HOST/0"

@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 PATIENCE = 5
 """Seconds that a call waits for a connection or for a lock, and a transaction for its next word."""
 
-DRIVERS = ("sqlite", "sqlite+pysqlite", "postgresql", "postgresql+psycopg")
+DRIVERS = ("sqlite", "sqlite+pysqlite", "postgres", "postgresql", "postgresql+psycopg")
 """What an address may begin with."""
 
 metadata = sa.MetaData()
@@ -82,7 +82,7 @@ def engine_for(url: str) -> sa.Engine:
         raise ValueError("the address of a database, as SQLAlchemy writes it") from None
     if found.drivername not in DRIVERS:
         raise ValueError("sqlite:///… or postgresql+psycopg://…")
-    if found.drivername == "postgresql":
+    if found.drivername in ("postgresql", "postgres"):
         found = found.set(drivername="postgresql+psycopg")
     bounds = f"-c lock_timeout={PATIENCE}s -c idle_in_transaction_session_timeout={PATIENCE}s"
     options: dict[str, Any] = {

@@ -294,7 +294,10 @@ def test_hostile_rows_are_named_and_skipped(
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [
-        ("ADAPTIVE_FRONTIER", "mysql://x/y", "allowed is sqlite:///PATH"),
+        ("ADAPTIVE_FRONTIER", "mysql://u:secret@x/y", "allowed is sqlite:///PATH"),
+        ("ADAPTIVE_FRONTIER", "u:secret@x/y", "allowed is sqlite:///PATH"),
+        ("ADAPTIVE_FRONTEIR", "postgresql://u:secret@x/y", "is ADAPTIVE_FRONTIER meant"),
+        ("ADAPTIVE_FRONTIER", "postgres://u:secret@127.0.0.1:1/x", "refused"),
         ("ADAPTIVE_FRONTIER", "sqlite:///no/such/folder/x.db", "there is no folder"),
         ("ADAPTIVE_FRONTIER", "sqlite://", "survives nothing"),
         ("ADAPTIVE_FRONTIER", "postgresql://u:secret@127.0.0.1:1/x", "refused"),

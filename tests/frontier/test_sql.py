@@ -18,6 +18,7 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
+from scrapy_adaptive.frontier.opening import open_frontier
 from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.frontier.protocol import Done, FrontierError, Held, UnavailableError
 from scrapy_adaptive.frontier.sql import connecting
@@ -25,6 +26,7 @@ from scrapy_adaptive.frontier.sql.admin import Admin
 from scrapy_adaptive.frontier.sql.frontier import SqlFrontier
 from scrapy_adaptive.frontier.sql.liveness import Liveness
 from scrapy_adaptive.frontier.sql.schema import ASLEEP
+from scrapy_adaptive.rules.schema import engine_for
 from tests.frontier.conftest import Clock, Opened
 from tests.frontier.test_conformance import page, urls
 from tests.servers.postgres import Postgres
@@ -52,6 +54,17 @@ def started(postgres: Postgres, clock: Clock) -> Iterator[Callable[[], SqlFronti
             return made
 
         yield start
+
+
+def test_the_short_name_of_postgresql_is_read_too(postgres: Postgres) -> None:
+    """By known limits as well."""
+    address = postgres.database().replace("postgresql://", "postgres://")
+    with closing(open_frontier(address, "spider", Ranking())) as frontier:
+        assert frontier.counts().ready == 0
+    engine = engine_for(address)
+    with engine.connect() as connection:
+        assert connection.dialect.name == "postgresql"
+    engine.dispose()
 
 
 def test_a_poll_derives_the_queues_anew_before_it_chooses_and_after(

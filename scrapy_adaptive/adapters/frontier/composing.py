@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_adaptive.adapters.errors import SettingsError, without_password
+from scrapy_adaptive.adapters.errors import SettingsError
 from scrapy_adaptive.frontier.opening import open_frontier
 from scrapy_adaptive.frontier.poller import TIE, PollStrategy, Ranking
 from scrapy_adaptive.frontier.protocol import FrontierError, UnavailableError
@@ -45,8 +45,7 @@ def make_frontier(
         follow(frontier, settings.frontier, spider, given)
         state = frontier.load_spider()
     except (FrontierError, UnavailableError) as error:
-        shown = without_password(settings.frontier)
-        raise SettingsError("ADAPTIVE_FRONTIER", shown, str(error)) from None
+        raise SettingsError("ADAPTIVE_FRONTIER", settings.frontier, str(error)) from None
     strategy = (settings.frontier_strategy or PollStrategy)(
         orders=settings.frontier_orders,
         hosts=settings.frontier_hosts,

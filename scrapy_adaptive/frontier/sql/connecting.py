@@ -56,6 +56,8 @@ class Database:
             url = make_url(address)
         except (ArgumentError, ValueError):  # ValueError: the port is no number
             raise FrontierError("it is no address of a database") from None
+        if url.drivername == "postgres":  # as some hosts of databases spell it
+            url = url.set(drivername="postgresql")
         if url.drivername not in DRIVERS:
             raise FrontierError(f"allowed is one of {', '.join(DRIVERS)}, not {url.drivername}")
         self.address = url.render_as_string(hide_password=True)
