@@ -5,6 +5,8 @@ Laws
 * The connection is scrapy-redis's own, by REDIS_URL, REDIS_PARAMS and the rest; but the client
   repeats nothing by itself, and answers bytes.
 * Nothing is flushed while another session lives, nor before a crawl is finished.
+* A connection that cannot be is refused in one line, and another setting than ADAPTIVE_FRONTIER is
+  named in it.
 * What an old queue holds is named, never read.
 """
 
@@ -18,6 +20,7 @@ from urllib.parse import urlsplit
 from scrapy.settings import BaseSettings
 from scrapy.utils.misc import load_object
 
+from scrapy_adaptive.adapters.errors import without_password
 from scrapy_adaptive.adapters.scrapy_limits import is_set
 from scrapy_adaptive.frontier.opening import REDIS, scheme_of
 
@@ -28,6 +31,9 @@ logger = logging.getLogger("scrapy_adaptive")
 
 PASSED_ON = ("REDIS_HOST", "REDIS_PORT", "REDIS_DB")
 """Settings of scrapy-redis that its own code reads, where the address names no server."""
+
+ALONE = "redis:// or redis://?prefix=NAME"
+"""Addresses that name no server."""
 
 QUEUE_KEY = "%(spider)s:requests"
 """SCHEDULER_QUEUE_KEY where it is not set."""
@@ -42,23 +48,58 @@ def connector(settings: BaseSettings) -> Callable[[str], Any]:
     def connect(address: str) -> Any:
         from scrapy_redis.connection import get_redis_from_settings
 
-        from scrapy_adaptive.frontier.redis.connecting import OPTIONS, read_address
+        from scrapy_adaptive.frontier.protocol import FrontierError
+        from scrapy_adaptive.frontier.redis.connecting import OPTIONS, read_address, refusing
 
         url, _ = read_address(address)
-        given = settings.getdict("REDIS_PARAMS")
+        given = _params(settings)
         fixed = {name: OPTIONS[name] for name in ("retry", "retry_on_timeout", "decode_responses")}
         own = BaseSettings({"REDIS_PARAMS": {**OPTIONS, **given, **fixed}})
-        if urlsplit(url).netloc:
+        parts = urlsplit(url)
+        if parts.netloc:
             own.set("REDIS_URL", url)
+        elif parts.path.strip("/") or parts.query:
+            raise FrontierError(f"where no server is named, nothing but {ALONE} is allowed")
         elif settings.get("REDIS_URL"):
-            own.set("REDIS_URL", settings.get("REDIS_URL"))
+            own.set("REDIS_URL", _checked_url(settings.get("REDIS_URL")))
         else:
             for name in PASSED_ON:
                 own.set(name, settings.get(name))
         check_class(given.get("redis_cls"), has_url=bool(own.get("REDIS_URL")))
-        return get_redis_from_settings(own)
+        with refusing():
+            return get_redis_from_settings(own)
 
     return connect
+
+
+def _params(settings: BaseSettings) -> dict[str, Any]:
+    """REDIS_PARAMS.
+
+    Raises:
+        FrontierError: they are no dict. They are not shown: a password may be among them.
+    """
+    from scrapy_adaptive.frontier.protocol import FrontierError
+
+    try:
+        return settings.getdict("REDIS_PARAMS")
+    except (TypeError, ValueError):
+        raise FrontierError("allowed as REDIS_PARAMS is a dict") from None
+
+
+def _checked_url(given: Any) -> str:
+    """REDIS_URL.
+
+    Raises:
+        FrontierError: it is no address.
+    """
+    from scrapy_adaptive.frontier.protocol import FrontierError
+    from scrapy_adaptive.frontier.redis.connecting import check_address
+
+    try:
+        check_address(str(given))
+    except FrontierError as error:
+        raise FrontierError(f"REDIS_URL is {without_password(str(given))!r}: {error}") from None
+    return str(given)
 
 
 def check_class(given: Any, *, has_url: bool) -> None:

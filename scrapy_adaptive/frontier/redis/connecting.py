@@ -3,7 +3,7 @@
 Laws
 ----
 * What may pass by itself (a restart, a failover, a full memory) is `UnavailableError`; what will
-  not is `FrontierError`, in one line.
+  not is `FrontierError`, in one line. So is an address, or an option, that makes no client.
 * The client repeats nothing by itself: a call that may have given something must be known to have
   failed.
 * A script that the server has forgotten is sent again.
@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 import redis
 from redis.backoff import NoBackoff
@@ -48,6 +48,9 @@ PATIENCE = 10
 
 OLDEST = (6, 2)
 """The first version of Redis that has all commands."""
+
+SCHEMES = ("redis", "rediss", "unix")
+"""What an address that redis-py reads begins with."""
 
 FORGETFUL = "allkeys"
 """Policies that begin so have the server forget keys at will where its memory is full."""
@@ -93,12 +96,31 @@ SPIDER_TYPES = {
 """The same of one spider's."""
 
 
+def check_address(address: str) -> None:
+    """Nothing, where the address of a server is one: redis-py takes database 0 for a bad one.
+
+    Raises:
+        FrontierError: it is none. Nothing of it is told, for a part may be one of a password.
+    """
+    try:
+        parts = urlsplit(address)
+        is_address = parts.scheme in SCHEMES and parts.port != 0
+    except ValueError:  # the port is no number, for instance
+        is_address = False
+    if not is_address:
+        raise FrontierError("allowed is redis://HOST:PORT/0, the port being a number")
+    database = unquote(parts.path).strip("/")
+    if parts.scheme != "unix" and database and not re.fullmatch("[0-9]+", database):
+        raise FrontierError("allowed as the database is a number, as in redis://HOST/0")
+
+
 def read_address(address: str) -> tuple[str, str]:
     """The address for a client, and the frontier's name there: `redis://host/0?prefix=books`.
 
     Raises:
-        FrontierError: the name is none.
+        FrontierError: the address, or the name, is none.
     """
+    check_address(re.sub("^valkey", "redis", address))
     parts = urlsplit(address)
     scheme = parts.scheme.replace("valkey", "redis")
     query = dict(parse_qsl(parts.query))
@@ -115,10 +137,28 @@ def connect(address: str) -> Any:
     Raises:
         FrontierError: the address cannot be used.
     """
+    url, _ = read_address(address)
+    with refusing():
+        return redis.Redis.from_url(url, **OPTIONS)
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """What redis-py cannot make a client or a connection of is refused.
+
+    Raises:
+        FrontierError: an option has no such name, or not such a value.
+    """
     try:
-        return redis.Redis.from_url(read_address(address)[0], **OPTIONS)
-    except ValueError as error:
-        raise FrontierError(str(error)) from None
+        yield
+    except (TypeError, ValueError) as error:
+        told = " ".join(str(error).split()) or type(error).__name__
+        if found := re.search(r"unexpected keyword argument '(\w+)'", told):
+            raise FrontierError(
+                f"{found[1]!r} is no option of this connection: allowed behind the ? of an address "
+                "are prefix and, as in REDIS_PARAMS, what redis-py's connections take"
+            ) from None
+        raise FrontierError(f"redis-py can make no connection of this: {told}") from None
 
 
 class Server:
@@ -130,7 +170,7 @@ class Server:
         clock: seconds since the epoch; None for the server's own.
 
     Raises:
-        FrontierError: the server is too old, or forgets keys.
+        FrontierError: the server is too old, or forgets keys; or an option cannot be used.
         UnavailableError: it does not answer.
     """
 
@@ -153,7 +193,7 @@ class Server:
             self.shown = f"unix://{given['path']}?db={given.get('db', 0)}"
         if (watched := getattr(client.connection_pool, "service_name", None)) is not None:
             self.shown = f"redis, {watched} of its Sentinels"
-        with self.errors():
+        with self.errors(), refusing():  # here the first connection is made
             found = client.info()
         version = str(found.get("redis_version", "0"))
         numbers = tuple(int(each) for each in re.findall(r"\d+", version)[:2])
