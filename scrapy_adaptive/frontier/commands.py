@@ -40,6 +40,9 @@ FRONTIER = "Look into a frontier, add to it, and tell its workers what to do."
 
 DAY = 86_400.0
 
+DUE = "now, tomorrow, or a time from now: 90s, 15m, 2h, 3d, 2w"
+"""When an address that is added may be due."""
+
 BATCH = 1000
 """Addresses that are added at once."""
 
@@ -84,7 +87,7 @@ def add(commands: Commands, project_of: Callable[[], Project]) -> None:
     new.add_argument("source", metavar="FILE|-", nargs="?", default="-", help="one URL a line")
     new.add_argument("--sitemap", metavar="URL|FILE", help="take the URLs of this sitemap")
     new.add_argument("--priority", type=_priority, default=0.0, help="higher ones come first")
-    new.add_argument("--due", default="now", help="now, tomorrow, or a time from now: 90s, 2h, 3d")
+    new.add_argument("--due", default="now", help=DUE)
     show = add_one("show", "Count visits, and tell hosts with most of them.", _show)
     show.add_argument("--host", help="this host alone")
     again = add_one("retry", "Have failed visits made again, now.", _retry)
@@ -189,7 +192,10 @@ def _lines(source: str) -> Iterator[str]:
 
 def _delay(due: str) -> float:
     known = {"now": 0.0, "tomorrow": DAY}
-    return known[due] if due in known else duration(due)
+    try:
+        return known[due] if due in known else duration(due)
+    except ValueError:
+        raise ValueError(f"--due {due}: allowed is {DUE}") from None
 
 
 def _show(given: argparse.Namespace, frontier: Frontier, project: Project) -> str:

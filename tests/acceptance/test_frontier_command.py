@@ -81,6 +81,25 @@ def test_a_crawl_is_fed_looked_into_and_told_to_try_again(
     assert "1 ready, 0 asleep, 0 leased, 0 done" in run("show")[1]
 
 
+def test_what_is_added_to_a_finished_crawl_comes_without_its_start_requests(
+    run: Run, origin: Callable[..., Origin], tmp_path: Path
+) -> None:
+    """The run after that begins anew."""
+    site = origin(lambda visit: Answer())
+    setting = f'ADAPTIVE_FRONTIER = "sqlite:///{tmp_path}/crawl.db"'
+    lines = [ADDON, setting, "ADAPTIVE_START_DELAY = 0.01"]
+    project = Project.make(tmp_path / "project", f"{site.url}/start", *lines)
+    (tmp_path / "urls.txt").write_text(f"{site.url}/added\n")
+    asked = []
+    for words in ((), ("add", str(tmp_path / "urls.txt")), ()):
+        if words:
+            run(*words)
+        before = len(site.hits())
+        assert project.scrapy("crawl", "one").returncode == 0
+        asked.append([hit.path for hit in site.hits()[before:]])
+    assert asked == [["/start"], ["/added"], ["/start"]]
+
+
 def test_a_vacuum_that_fails_is_told_in_one_line_with_what_is_forgotten(
     run: Run, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +164,10 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "a sitemap that nobody serves": (
         ["add", "--sitemap", "http://127.0.0.1:1/map.xml"],
         "http://127.0.0.1:1/map.xml: <urlopen error",
+    ),
+    "a day that is none": (
+        ["add", "empty.txt", "--due", "someday"],
+        "--due someday: allowed is now, tomorrow, or a time from now: 90s, 15m, 2h, 3d, 2w",
     ),
     "a time that is none": (["forget", "--older-than", "soon"], "'soon' is no time"),
     "a status that is none": (["retry", "--status", "6000"], "allowed is a status"),
