@@ -11,6 +11,7 @@ import math
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import NoReturn
 
 MOST_NAMES = 16
@@ -91,12 +92,15 @@ def beginning_of(known: Iterable[str]) -> Callable[[str], str]:
 
 
 def new_folder(text: str) -> Path:
-    """A folder, made at once: what a long run comes to is not lost for want of it."""
+    """A folder, made and tried at once: what a long run comes to is not lost for want of it."""
     path = Path(text)
     try:
         path.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=path):
+            pass
     except OSError as error:
-        refuse(text, f"a folder that is there or can be made ({error.strerror})")
+        allowed = "a folder that is there or can be made, and can be written to"
+        refuse(text, f"{allowed} ({error.strerror})")
     return path
 
 

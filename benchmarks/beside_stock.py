@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import argparse
 import tempfile
 
+from benchmarks.arguments import new_folder
 from benchmarks.beside import failures, projects  # noqa: F401 - they enter their scenarios
 from benchmarks.beside.compare import Result, bound_of, compare, failings
 from benchmarks.beside.scenario import SCENARIOS, Scenario
@@ -76,7 +77,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="beginnings of names, by commas")
     parser.add_argument("--shapes", type=int, default=12, help="project shapes to draw")
     parser.add_argument("--seed", type=int, default=1, help="of the shapes")
-    parser.add_argument("--out", type=Path, help="folder for the table")
+    parser.add_argument("--out", type=new_folder, help="folder for the table")
     arguments = parser.parse_args()
     scenarios = chosen(arguments.only, arguments.shapes, arguments.seed)
     if not scenarios:

@@ -27,6 +27,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+from benchmarks.arguments import whole
 from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.frontier.protocol import Visit
 from scrapy_adaptive.frontier.sql import statements as sql
@@ -213,8 +214,8 @@ def bench(address: Callable[[], str], name: str, rows: int, hosts: int) -> bool:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--hosts", type=int, default=20_000)
+    parser.add_argument("--rows", type=whole(), default=1_000_000)
+    parser.add_argument("--hosts", type=whole(), default=20_000)
     parser.add_argument("--only", choices=("sqlite", "postgresql"))
     given = parser.parse_args()
     kept = True

@@ -30,6 +30,7 @@ from scrapy import signals
 from scrapy.http import Response
 from scrapy.utils.asyncio import create_looping_call
 
+from benchmarks.arguments import whole
 from tests.crawling import Crawler
 from tests.servers.origin import Answer, Origin
 from tests.servers.postgres import shared
@@ -104,8 +105,8 @@ def _cpu() -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pages", type=int, default=2000)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--pages", type=whole(HOSTS), default=2000)
+    parser.add_argument("--rounds", type=whole(), default=5)
     given = parser.parse_args()
     found: dict[str, list[tuple[float, float]]] = {"none": [], "sqlite": [], "postgresql": []}
     with ExitStack() as stack:

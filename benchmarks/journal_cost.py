@@ -19,11 +19,13 @@ sys.path.pop(0)  # this folder, whose modules are imported by their full names
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "sample_project"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import argparse
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import patch
 
 from benchmarks import overhead
+from benchmarks.arguments import whole
 from benchmarks.instructions import find_counter
 from benchmarks.overhead import ADAPTIVE, ARMS, MANY, instructions_per_page
 from scrapy_adaptive.adapters.extension import AdaptiveThrottle
@@ -54,9 +56,13 @@ def judge(name: str, ratio: float, bound: float) -> bool:
 
 def main() -> int:
     """Count the three, and judge."""
-    if "--arm" in sys.argv:
-        _, _, arm, _, base, _, pages = sys.argv
-        crawl(base, int(pages), arm)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--arm", help=argparse.SUPPRESS)
+    parser.add_argument("--base", help=argparse.SUPPRESS)
+    parser.add_argument("--pages", type=whole(), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.arm:
+        crawl(given.base, given.pages, given.arm)
         return 0
     counter = find_counter()
     if counter is None:

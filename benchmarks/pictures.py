@@ -26,6 +26,7 @@ from typing import Any
 
 from PIL import Image
 
+from benchmarks.arguments import new_folder, whole
 from docsite.hits import Hit
 from scrapy_adaptive.report import units
 from scrapy_adaptive.report.page import page
@@ -148,8 +149,8 @@ def save(picture: bytes, path: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--pages", type=int, default=400)
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "_static")
+    parser.add_argument("--pages", type=whole(), default=400)
+    parser.add_argument("--out", type=new_folder, default=ROOT / "docs" / "_static")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="pictures-") as name:
         folder = Path(name)

@@ -35,6 +35,7 @@ from scrapy.utils.request import fingerprint
 from scrapy_redis.dupefilter import RFPDupeFilter
 from scrapy_redis.queue import PriorityQueue
 
+from benchmarks.arguments import whole
 from scrapy_adaptive.adapters.frontier.payload import Payloads
 from scrapy_adaptive.frontier.poller import Ranking
 from scrapy_adaptive.frontier.protocol import Done, Given, Lease, Visit
@@ -184,8 +185,8 @@ def frontiers(folder: Path) -> Generator[RedisFrontier, None, None]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--urls", type=int, default=200_000)
+    parser.add_argument("--rounds", type=whole(), default=20)
+    parser.add_argument("--urls", type=whole(BATCH), default=200_000)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Valkey(Path(folder) / "stock") as server:
         made = frontiers(Path(folder))

@@ -14,6 +14,7 @@ if __name__ == "__main__":
     ROOT = Path(__file__).resolve().parents[1]
     sys.path[:0] = [str(ROOT), str(ROOT / "sample_project")]
 
+import argparse
 import tempfile
 
 from tests.crawling import Crawler
@@ -28,6 +29,7 @@ LEAST_PAGES, MOST_CALLS = 10.0, 2.0
 
 
 def main() -> int:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     kept = True
     with tempfile.TemporaryDirectory() as name, Origin(lambda visit: Answer()) as site:
         folder = Path(name)

@@ -34,6 +34,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from benchmarks import overhead
+from benchmarks.arguments import whole
 from benchmarks.frontier_cost import HOSTS, SPIDER
 from benchmarks.instructions import find_counter
 from benchmarks.overhead import ADAPTIVE, ARMS, MANY, instructions_per_page
@@ -153,8 +154,10 @@ def is_quick(pages: int, rounds: int) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--only", action="append", choices=["instructions", "lag"])
-    parser.add_argument("--pages", type=int, default=2000, help="of each crawl whose lag is judged")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument(
+        "--pages", type=whole(HOSTS), default=2000, help="of each crawl whose lag is judged"
+    )
+    parser.add_argument("--rounds", type=whole(), default=5)
     parser.add_argument("--arm", help=argparse.SUPPRESS)
     parser.add_argument("--base", help=argparse.SUPPRESS)
     given = parser.parse_args()

@@ -31,6 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.arguments import new_folder, whole
 from benchmarks.tables import Table
 from docsite.hits import Hit
 from tests.crawling import Crawler
@@ -131,9 +132,9 @@ def own(slots: int) -> tuple[int, int]:
 def main() -> int:
     """Print the table; 1 if a bound is missed."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--drawn", type=int, default=2)
+    parser.add_argument("--drawn", type=whole(0), default=2)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=new_folder, help="folder for the table")
     args = parser.parse_args()
     table = Table("shared_limit")
     chance = random.Random(args.seed)
