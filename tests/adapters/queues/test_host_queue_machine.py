@@ -36,9 +36,9 @@ KEYS = [NOBODY, SHARED, *"abcd", *(host + OPTED_OUT for host in "abcd")]
 PRIORITIES = st.sampled_from([0, 0, 0, 1, -1])
 PICKS = st.integers(0, 63)
 SECONDS = st.sampled_from([0.0, 0.1, 0.25, 2.0, 15.0])
-STEP, MOST_STEPS = 5.0, 100
+STEP, MOST_STEPS = 600.0, 100
 """Seconds between two looks at a closing spider, which serves what is merely paced, and how many of
-them."""
+them: at the gate several may wait, an hour each."""
 
 REPLIES = st.builds(
     Reply,
