@@ -3,7 +3,8 @@
 Laws
 ----
 * A closing spider is served what is merely paced, as Scrapy serves it. What a paused slot holds is
-  saved with the job, or given up and counted.
+  saved with the job, or given up and counted. What waits in a queue is counted when the spider
+  has closed, what goes back to it from the gate too: once.
 * At a prompt (`scrapy shell`, `scrapy fetch`) the user is told of a pause, and does not wait.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -100,7 +101,7 @@ class Closing:
             raise IgnoreRequest(f"{key} is paused: it refused an earlier request")
         is_again = request in self._sent_back
         goes_back = scheduled and not is_again
-        if not scheduled or is_again == self._is_saved:
+        if not scheduled or (not is_kept and is_again == self._is_saved):
             self._given_up[key] += 1
         if not goes_back:
             raise GivenUpError(f"{key} is paused, and the spider is closing")
@@ -108,6 +109,18 @@ class Closing:
             self._sent_back.add(request)
         mark(request)
         return request
+
+    def count_unsaved(self, waiting: Iterable[tuple[Sequence[str], int]]) -> None:
+        """The spider has closed: what waits in queues that end with the process is given up where
+        its slot is paused.
+
+        Args:
+            waiting: how many requests wait, and the leaves by which they might have been sent.
+        """
+        self.has_begun = True
+        for leaves, count in waiting:
+            if all(map(self.is_too_long, leaves)):
+                self._given_up[self._governor.slot_key(leaves[0])] += count
 
     def tell(self, reporting: Reporting) -> None:
         """Say how many requests were given up, if any were."""

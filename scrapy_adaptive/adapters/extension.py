@@ -264,7 +264,7 @@ class AdaptiveThrottle:
                 loop.stop()
         now = time.monotonic()
         self.rules.end()
-        self.traffic.on_closed()
+        self.traffic.on_closed(has_frontier=self.frontier is not None)
         self._state_file.save(self.traffic.governor, now)
         self._summary.write_stats()
         self._summary.write_site_stats()

@@ -710,8 +710,10 @@ class Traffic:
         for key in self.reservations.sweep():
             self.on_freed(key)
 
-    def on_closed(self) -> None:
-        """The spider has closed."""
+    def on_closed(self, *, has_frontier: bool) -> None:
+        """The spider has closed; what waits in queues is kept by the frontier, if it has one."""
+        if not has_frontier:
+            self.closing.count_unsaved(self.room.leaves(unsaved=True))
         self._timers.cancel()
         self.in_flight.sweep(lambda request: False)
         self.governor.end(self.clock())

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,16 @@ class GallerySpider(UrlsSpider):
             if PAGES in response.url:
                 item["image_urls"] = [f"{self.images}/{response.url.rpartition('/')[2]}.png"]
             yield item
+
+
+class UnstorableSpider(UrlsSpider):
+    """The second page has a callback that no job can store."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        async for request in super().start():
+            if request.url.endswith("/1") and PAGES in request.url:
+                request.callback = lambda response: None
+            yield request
 
 
 def some_refuse(visit: Visit) -> Answer:
@@ -212,3 +222,44 @@ def test_a_crawl_without_a_job_drops_what_it_held(
     assert_closed_at_once(done, site.hits(), reason="closespider_timeout")
     assert done.lost == []
     assert 0 < len(done.urls) < len(urls)
+    # Of the pages three were served and shown with an image each; a robots.txt stands before five.
+    counts = {PAGES: 8 - 3, ROBOTS: 1 + 5, IMAGES: 3}
+    (told,) = re.findall(r"WARNING: .* given up .*\((.*)\)", done.log)
+    assert sorted(told.split(", ")) == [f"{host}: {count}" for host, count in counts.items()]
+    assert done.stats["adaptive/given_up"] == sum(counts.values())
+
+
+@pytest.mark.parametrize(("settings", "job"), [({}, False), ({"CONCURRENT_REQUESTS": 1}, True)])
+def test_each_page_that_no_job_keeps_for_a_paused_host_is_counted_once(
+    settings: dict[str, Any],
+    job: bool,
+    origin: Callable[..., Origin],
+    crawl: Crawler,
+    tmp_path: Path,
+) -> None:
+    """Those in the queue, and the refused one that went back to it. A job keeps all but the page
+    whose callback cannot be stored; what waits for no pause nobody counts."""
+
+    def one_refuses(visit: Visit) -> Answer:
+        return Answer(delay=0.3) if visit.host.startswith(HEALTHY) else refusal(retry_after=60)
+
+    site = origin(one_refuses, addresses=[PAGES, HEALTHY])
+    urls: list[Any] = [f"{site.url_at(PAGES)}/{n}" for n in range(9)]
+    urls += [f"{site.url_at(HEALTHY)}/{n}" for n in range(9)]
+    spider = UnstorableSpider if job else UrlsSpider
+    running = crawl.start(
+        spider,
+        {"ADAPTIVE_TARGET_CONCURRENCY": 1, **settings},
+        arguments={"urls": urls},
+        jobdir=tmp_path / "job" if job else None,
+    )
+    running.until(lambda: refusing_hosts(site.hits()) == {PAGES})
+    running.until(lambda: len(site.hits()) >= 4)
+    running.interrupt()
+    done = running.wait()
+    count = 1 if job else 9
+    assert len([hit for hit in site.hits() if hit.status == 200]) < 9, "the healthy one had more"
+    assert done.stats["adaptive/given_up"] == count
+    assert re.findall(r"WARNING: (\d+) requests were given up.*\((\S+): \d+\)", done.log) == [
+        (str(count), PAGES)
+    ]

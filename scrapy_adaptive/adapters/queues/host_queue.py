@@ -222,9 +222,9 @@ class HostQueue:
     # What the routing asks and tells
 
     @property
-    def keys(self) -> Iterator[str]:
-        """Hosts that have requests here."""
-        return (requests.host for requests in self._hosts)
+    def counts(self) -> Iterator[tuple[str, int]]:
+        """Hosts that have requests here, and how many."""
+        return ((requests.host, len(requests)) for requests in self._hosts)
 
     @property
     def has_ready(self) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from scrapy_adaptive.adapters.reservations import Reservation
@@ -257,6 +257,10 @@ class Routing:
         _, sign, meters = queue_key.removesuffix(STALE).partition(FIELD)
         return f"{slot}{sign}{meters}" if sign else slot
 
+    def _leaves_of(self, queue_key: str) -> list[str]:
+        """The leaves by which requests of this queue may be sent."""
+        return [self._leaf_of(queue_key, slot) for slot in self.slots_of(queue_key)]
+
     def wanted(self, slot: str) -> Wanted:
         """Which request of this slot serves best; where one may be awaited, Scrapy's order does."""
         return Wanted.ANY if self._reservations.has_late(slot) else self._governor.wanted(slot)
@@ -352,11 +356,18 @@ class Routing:
         def is_parked(queue_key: str) -> bool:
             if queue_key in self.unpaced:
                 return False
-            slots = self.slots_of(queue_key)
-            leaves = [self._leaf_of(queue_key, slot) for slot in slots]
+            leaves = self._leaves_of(queue_key)
             return all(self._governor.is_parked(leaf, now) for leaf in leaves)
 
-        return all(is_parked(key) for queue in self._queues for key in queue.keys)
+        return all(is_parked(key) for queue in self._queues for key, _ in queue.counts)
+
+    def leaves(self, *, unsaved: bool = False) -> Iterator[tuple[Sequence[str], int]]:
+        """How many requests wait, and the leaves by which they may go: all that are paced, or those
+        that end with the process."""
+        for queue in self._queues:
+            for queue_key, count in () if unsaved and queue.is_stored else queue.counts:
+                if queue_key not in self.unpaced:
+                    yield self._leaves_of(queue_key), count
 
     def ripe_at(self, key: str, now: float) -> float:
         """The instant at which requests that sleep may leave; infinity where none do."""

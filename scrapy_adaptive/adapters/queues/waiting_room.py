@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from scrapy import Request
     from scrapy.crawler import Crawler
@@ -79,6 +79,10 @@ class WaitingRoom(Protocol):
     def look_again(self) -> None:
         """Whatever sleeps may go to other slots, or wait for other meters, than was thought."""
 
+    def leaves(self, *, unsaved: bool = False) -> Iterable[tuple[Sequence[str], int]]:
+        """How many requests wait, and the leaves by which they may go: all that are paced, or those
+        that end with the process."""
+
     def withdraw(self, is_meant: Callable[[Request], bool]) -> None:
         """Requests that wait and are meant are dropped."""
 
@@ -125,6 +129,10 @@ class NoRoom:
 
     def look_again(self) -> None:
         """Nothing sleeps."""
+
+    def leaves(self, *, unsaved: bool = False) -> Iterable[tuple[Sequence[str], int]]:
+        """None that are known."""
+        return ()
 
     def withdraw(self, is_meant: Callable[[Request], bool]) -> None:
         """They are met at the gate."""

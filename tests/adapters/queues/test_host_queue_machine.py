@@ -176,7 +176,7 @@ class Queues(Follower):
         self.look()
         for queue, pile in ((self.room.memory, self.memory), (self.room.disk, self.disk)):
             assert len(queue) == len(pile.entries)
-            assert sorted(queue.keys) == sorted(pile.hosts)
+            assert sorted(host for host, _ in queue.counts) == sorted(pile.hosts)
             assert {host for host in KEYS if host in queue} == pile.hosts
         count = len(self.memory.entries) + len(self.disk.entries)
         assert self.room.scheduler.has_pending_requests() == (count > 0)
