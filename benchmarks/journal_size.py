@@ -68,6 +68,10 @@ class Queued:
         """More for some than for others."""
         return len(key) * 7
 
+    def is_parked_by_rule(self, key: str) -> bool:
+        """There are no rules."""
+        return False
+
     def awaits_lease(self, key: str) -> bool:
         """There is no frontier."""
         return False

@@ -31,7 +31,7 @@ from .queues.routing import Routing
 from .queues.waiting_room import provide
 from .recorder import Recorder
 from .refusal_rules import RefusalRules
-from .reporting import Parked, Reporting
+from .reporting import Reporting
 from .requeue import Requeue
 from .robots import CrawlDelays, RefusedRobots
 from .scrapy_internals import Engine, is_checking, is_interactive, stop_autothrottle
@@ -266,27 +266,20 @@ class AdaptiveThrottle:
         self.rules.end()
         self.traffic.on_closed(has_frontier=self.frontier is not None)
         self._state_file.save(self.traffic.governor, now)
-        self._summary.write_stats()
+        parked = self.traffic.parked()
+        self._summary.write_stats(len(parked))
         self._summary.write_site_stats()
-        self._reporting.log_parked(self._parked(now))
+        self._reporting.log_parked(parked)
         self._summary.log_end()
         if self.recorder is not None:
             self.recorder.close(reason)
             self._showing.end()
 
     def _on_interval(self) -> None:
-        now = time.monotonic()
-        self._summary.write_stats()
+        parked = self.traffic.parked()
+        self._summary.write_stats(len(parked))
         self._summary.log_interval(self.traffic.queued_count, self._reporting.take_untold())
-        self._reporting.log_parked(self._parked(now))
-
-    def _parked(self, now: float) -> list[Parked]:
-        """Parked slots, for how many seconds yet, and how many requests wait for them."""
-        traffic = self.traffic
-        return [
-            Parked(key, until - now, traffic.waiting(key))
-            for key, until in traffic.governor.parked(now).items()
-        ]
+        self._reporting.log_parked(parked)
 
 
 class JoinsExtension:

@@ -90,6 +90,9 @@ class Surroundings(Protocol):
     def may_wait_unseen(self) -> bool:
         """Whether requests wait of which nobody knows the slot."""
 
+    def is_parked_by_rule(self, key: str) -> bool:
+        """Whether rules park all that waits for this slot, and something does."""
+
     def awaits_lease(self, key: str) -> bool:
         """Whether requests of this slot wait until this worker has their host."""
 
@@ -132,6 +135,10 @@ class Around:
         """Only a queue that is not ours does not tell."""
         traffic = self._traffic
         return traffic is not None and not traffic.room.keeps and self._engine.has_pending
+
+    def is_parked_by_rule(self, key: str) -> bool:
+        """Only with known limits."""
+        return self._traffic is not None and self._traffic.is_parked_by_rule(key)
 
     def awaits_lease(self, key: str) -> bool:
         """Only with a frontier."""
@@ -313,9 +320,13 @@ class Observer:
         return (seen and seen.bound) or self._found(slot, now)
 
     def main(self, slot: Slot, now: float) -> str:
-        """What has bound this slot most, up to now; of one never looked at, what sets its pace."""
+        """What has bound this slot most, up to now; of one never looked at, what parks it, or sets
+        its pace."""
         seen = self._seen.get(slot.key)
-        return (seen and seen.main) or binding.of_pace(slot).by
+        if seen is not None and seen.main:
+            return seen.main
+        is_parked = self.state(slot, now) == PARKED
+        return (self._found(slot, now) if is_parked else binding.of_pace(slot)).by
 
     def mean_rate(self, slot: Slot, now: float) -> float:
         """Pages a second, from its first request to the last page; 0 for none."""
@@ -333,7 +344,7 @@ class Observer:
 
     def state(self, slot: Slot, now: float) -> str:
         """crawling, paused, testing, parked or idle."""
-        if slot.is_parked(now):
+        if slot.is_parked(now) or self._surroundings.is_parked_by_rule(slot.key):
             return PARKED
         if slot.phase is not Phase.CLOSED or slot.in_flight:
             return STATES[slot.phase]

@@ -100,7 +100,7 @@ EVENTS = {
 
 
 class Parked(NamedTuple):
-    """A slot whose site asked for a long pause."""
+    """A slot whose site asked for a long pause, or which a rule lets go after one."""
 
     slot: str
     seconds: float
@@ -396,7 +396,7 @@ class Reporting:
         return untold
 
     def log_parked(self, parked: Iterable[Parked]) -> None:
-        """Which slots asked for a long wait: one line for all of them."""
+        """Which slots are parked: one line for all of them."""
         slots = sorted(parked, key=lambda each: -each.waiting)
         if not slots:
             return
@@ -407,7 +407,7 @@ class Reporting:
         if len(slots) > MOST_NAMED:
             named.append(f"and {len(slots) - MOST_NAMED} more")
         logger.info(
-            "adaptive: %d requests wait, as their sites asked to wait: %s",
+            "adaptive: %d requests wait, as their sites or your rules asked to wait: %s",
             sum(each.waiting for each in slots),
             ", ".join(named),
         )

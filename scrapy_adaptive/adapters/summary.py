@@ -107,9 +107,9 @@ class Summary:
             table = _table(HEAD, rows, len(self._governor))
             logger.info("adaptive: per-site summary\n%s", table)
 
-    def write_stats(self) -> None:
-        """Bring Scrapy's stats of the whole crawl up to date."""
-        for name, value in self._of_crawl().items():
+    def write_stats(self, parked: int) -> None:
+        """Bring Scrapy's stats of the whole crawl up to date; so many slots are parked."""
+        for name, value in {**self._of_crawl(), "parked": parked}.items():
             self._stats.set_value(f"adaptive/{name}", value)
 
     def write_site_stats(self) -> None:
@@ -176,7 +176,6 @@ class Summary:
             "drained_tokens": round(counts.drained_tokens, 3),
             "time_paused": round(governor.time_paused(now), 3),
             "slots": len(governor),
-            "parked": len(governor.parked(now)),
             "permits/granted": counts.granted,
             "permits/measured": counts.measured,
             "permits/ignored": counts.ignored,

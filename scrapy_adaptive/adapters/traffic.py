@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -31,6 +32,7 @@ from .in_flight import InFlight
 from .parking import Parking
 from .queues.saved_marks import mark
 from .queues.waiting_room import METER, NoRoom, WaitingRoom
+from .reporting import Parked
 from .reservations import Reservations
 from .robots import is_robots_txt
 from .slot_names import SlotNames
@@ -200,6 +202,32 @@ class Traffic:
     def waiting(self, key: str) -> int:
         """Requests that wait for this slot, at the gate or in its queue."""
         return self.count_at_gate(key) + self.room.waiting(key)
+
+    def parked(self) -> list[Parked]:
+        """Slots that are parked, for how many seconds yet, and how many requests wait for them; of
+        a slot that rules park, for the first, and how many of its requests they park."""
+        governor, now = self.governor, self.clock()
+        sites = governor.parked(now)
+        found = {key: Parked(key, at - now, self.waiting(key)) for key, at in sites.items()}
+        if governor.known is None:
+            return list(found.values())
+        at_gate = (((key,), self._gate_queue.count(key)) for key in self._gate_queue)
+        for leaves, count in chain(self.room.leaves(), at_gate):
+            at = min(governor.parked_by_rule_until(leaf, now) for leaf in leaves)
+            slot = governor.slot_key(leaves[0])
+            if at and slot not in sites:
+                _, seconds, waiting = found.get(slot, (slot, math.inf, 0))
+                found[slot] = Parked(slot, min(seconds, at - now), waiting + count)
+        return list(found.values())
+
+    def is_parked_by_rule(self, key: str) -> bool:
+        """Whether rules park all that waits for this slot, and something does."""
+        governor, now = self.governor, self.clock()
+        held = None if governor.known is None else governor.known.held(key, now)
+        if held is None or not now + governor.limits_of(key).max_pause < held.until < math.inf:
+            return False
+        leaves = {*self.room.leaves_of(key), *self._leaves_at_gate(key)}
+        return bool(leaves) and all(governor.parked_by_rule_until(each, now) for each in leaves)
 
     def count_at_gate(self, key: str) -> int:
         """Requests that wait at the gate for this slot."""

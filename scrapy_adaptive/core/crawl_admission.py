@@ -286,7 +286,7 @@ class CrawlAdmission:
 
     def parked(self, now: float) -> dict[str, float]:
         """Slots whose site asked for a longer pause than the user wants to sit through, and until
-        when."""
+        when; of rules, leaves have to be asked."""
         return self._slots.parked(now)
 
     def is_parked(self, key: str, now: float) -> bool:
@@ -295,12 +295,15 @@ class CrawlAdmission:
 
     def parked_until(self, key: str, now: float) -> float:
         """The instant until which this slot is parked, or this leaf; 0 if it is not."""
-        until = 0.0
-        if self.known is not None:
-            leaf = self.known.leaf(key)
-            key = leaf.slot
-            until = self.known.parked_until(leaf, now, self.limits_of(key).max_pause)
+        until, key = self.parked_by_rule_until(key, now), self.slot_key(key)
         return max(until, *(self._parked_until(each, now) for each in {key, self.host_of(key)}))
+
+    def parked_by_rule_until(self, key: str, now: float) -> float:
+        """The instant until which rules park this leaf; 0 if they do not."""
+        if self.known is None:
+            return 0.0
+        leaf = self.known.leaf(key)
+        return self.known.parked_until(leaf, now, self.limits_of(leaf.slot).max_pause)
 
     def _parked_until(self, key: str, now: float) -> float:
         slot = self._slots.get(key)

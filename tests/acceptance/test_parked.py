@@ -75,7 +75,8 @@ def assert_closed_parked(done: Crawl, site: Origin, *, waiting: int, seconds: fl
     """With every page of the others; the log names the slot, its instant and who waits."""
     assert done.stats["finish_reason"] == "adaptive_parked"
     line, count = re.findall(
-        rf"their sites asked to wait: {PARKED} until (\S+ \S+) \((\d+) requests\)", done.log
+        rf"their sites or your rules asked to wait: {PARKED} until (\S+ \S+) \((\d+) requests\)",
+        done.log,
     )[-1]
     until = time.mktime(time.strptime(line, "%Y-%m-%d %H:%M:%S"))
     told_until = last_refusal(hits_at(site, PARKED)).end + seconds
@@ -112,7 +113,7 @@ def test_a_job_of_which_only_a_parked_host_is_left_ends_at_once_and_asks_it_noth
     early = crawl(UrlsSpider, SETTINGS, **options)
     assert early.stats["finish_reason"] == "adaptive_parked"
     assert early.items == []
-    assert f"their sites asked to wait: {PARKED} until" in early.log
+    assert f"their sites or your rules asked to wait: {PARKED} until" in early.log
     assert hits_at(site, PARKED) == refused
 
 
@@ -156,6 +157,31 @@ def test_a_job_does_not_sit_through_a_quota_that_is_spent_for_hours(
         assert len(done.items) == items
         assert re.search(rf"asked to wait: {PARKED} until .* \({PAGES - 1} requests\)", done.log)
     assert len(hits_at(site, PARKED)) == 1
+
+
+def test_a_job_does_not_sit_through_a_quota_of_the_users_that_is_spent_for_hours(
+    origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
+) -> None:
+    """It says so like one that a site has told of; so does the next run, which asks nothing."""
+    site = origin(lambda visit: Answer(), addresses=HOSTS)
+    settings = {
+        **SETTINGS,
+        "ADAPTIVE_RULES": {PARKED: {"max_hits": 3, "window": "2h"}},
+    }
+    options: dict[str, Any] = {
+        "jobdir": tmp_path / "job",
+        "arguments": {"urls": in_turn(site, dict.fromkeys(HOSTS, PAGES))},
+        "timeout": 40,
+    }
+    for items in (len(OTHERS) * PAGES + 3, 0):
+        done = crawl(UrlsSpider, settings, **options)
+        assert done.stats["finish_reason"] == "adaptive_parked"
+        assert len(done.items) == items
+        assert re.search(rf"asked to wait: {PARKED} until .* \({PAGES - 3} requests\)", done.log)
+        assert done.stats["adaptive/parked"] == 1
+        assert done.stats[f"adaptive/site/{PARKED}/state"] == "parked"
+        assert re.search(rf"^{PARKED} .* rule s0$", done.log, re.M), "it is held back by the rule"
+    assert len(hits_at(site, PARKED)) == 3
 
 
 @REACTORS
@@ -244,7 +270,7 @@ def test_a_job_does_not_sit_through_the_pause_of_a_host_for_its_images(
     assert done.stats["finish_reason"] == "adaptive_parked"
     assert len(done.urls) == len(OTHERS) * PAGES
     assert {hit.status for hit in hits_at(site, PARKED)} == {429}
-    assert f"their sites asked to wait: {PARKED} until" in done.log
+    assert f"their sites or your rules asked to wait: {PARKED} until" in done.log
 
 
 @pytest.mark.parametrize("reactor", ["asyncio", "none"])

@@ -145,6 +145,10 @@ class Nothing:
         self.has_place = True
         self.is_scraper_full = False
         self.leaseless: set[str] = set()
+        self.parked: set[str] = set()
+
+    def is_parked_by_rule(self, key: str) -> bool:
+        return key in self.parked
 
     def awaits_lease(self, key: str) -> bool:
         return key in self.leaseless

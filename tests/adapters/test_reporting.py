@@ -146,7 +146,7 @@ def test_a_hundred_and_fifty_parked_sites_have_one_line(watched: Watched) -> Non
     watched.reporting.log_parked(parked)
     (line,) = watched.lines
     assert line.startswith(
-        "adaptive: 11175 requests wait, as their sites asked to wait: s149 until"
+        "adaptive: 11175 requests wait, as their sites or your rules asked to wait: s149 until"
     )
     assert line.endswith("and 145 more")
     watched.reporting.log_parked([])

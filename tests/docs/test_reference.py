@@ -72,7 +72,7 @@ def stat_names() -> set[str]:
     governor = make_governor(read_settings(Settings()))
     governor.slot("<host>", 0.0)
     written = Summary(stats, governor, Observer(governor, Nothing()))
-    written.write_stats()
+    written.write_stats(0)
     written.write_site_stats()
     return set(stats.get_stats()) | source.stat_names()
 

@@ -242,14 +242,17 @@ class HostQueue:
 
     def waiting(self, slot: str) -> int:
         """Requests that wait for that slot."""
-        leaves = islice(self._leaves.get(slot, ()), MOST_LOOKS)
-        hosts = {slot, *self._sleepers.get(slot, ()), *leaves}
+        hosts = {*self.hosts_of(slot), *self._sleepers.get(slot, ())}
         return sum(len(found) for host in hosts if (found := self._hosts.get(host)))
+
+    def hosts_of(self, slot: str) -> list[str]:
+        """Hosts that have requests here and are leaves of that slot; of very many some."""
+        hosts = [slot, *islice(self._leaves.get(slot, ()), MOST_LOOKS)]
+        return [host for host in hosts if host in self._hosts]
 
     def back(self, host: str) -> list[Request]:
         """The host's requests that were refused, and may leave by the rules."""
-        hosts = [host, *islice(self._leaves.get(host, ()), MOST_LOOKS)]
-        found = [requests for each in hosts if (requests := self._hosts.get(each)) is not None]
+        found = [self._hosts[each] for each in self.hosts_of(host)]
         free = [each for each in found if each.back_count and self._routing.may_leave(each.host)]
         return [request for requests in free for request in requests.back]
 

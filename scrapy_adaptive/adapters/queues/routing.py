@@ -369,6 +369,11 @@ class Routing:
                 if queue_key not in self.unpaced:
                     yield self._leaves_of(queue_key), count
 
+    def leaves_of(self, slot: str) -> Iterator[str]:
+        """The leaves of this slot for which requests wait; of very many some."""
+        hosts = (host for queue in self._queues for host in queue.hosts_of(slot))
+        return (host.removesuffix(STALE) for host in hosts)
+
     def ripe_at(self, key: str, now: float) -> float:
         """The instant at which requests that sleep may leave; infinity where none do."""
         if not self._is_awaited(key):

@@ -83,6 +83,9 @@ class WaitingRoom(Protocol):
         """How many requests wait, and the leaves by which they may go: all that are paced, or those
         that end with the process."""
 
+    def leaves_of(self, slot: str) -> Iterable[str]:
+        """The leaves of this slot for which requests wait; of very many some."""
+
     def withdraw(self, is_meant: Callable[[Request], bool]) -> None:
         """Requests that wait and are meant are dropped."""
 
@@ -131,6 +134,10 @@ class NoRoom:
         """Nothing sleeps."""
 
     def leaves(self, *, unsaved: bool = False) -> Iterable[tuple[Sequence[str], int]]:
+        """None that are known."""
+        return ()
+
+    def leaves_of(self, slot: str) -> Iterable[str]:
         """None that are known."""
         return ()
 

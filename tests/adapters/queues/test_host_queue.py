@@ -255,3 +255,28 @@ def test_a_host_that_many_rules_count_has_a_file_of_its_own(rooms: Rooms, tmp_pa
     room = rooms(tmp_path, **settings)
     room.run(10.0)
     assert sorted(room.names) == [f"{host}/{number}" for host in "ab" for number in range(3)]
+
+
+def test_what_a_rule_parks_of_a_slot_is_told_and_the_rest_goes_on(
+    rooms: Rooms,
+) -> None:
+    """Key 1 has spent its quota, key 2 has not."""
+    rule = {"host": "a", "identity": "key=*", "max_hits": 3, "window": "2h"}
+    room = rooms(
+        ADAPTIVE_RULES=[rule],
+        ADAPTIVE_IDENTITY=lambda request: {"key": request.meta["key"]},
+        DOWNLOAD_DELAY=1.0,
+    )
+    room.push(*(page(f"a/{n}", key="1") for n in range(5)))
+    room.run(30.0)
+    (parked,) = room.traffic.parked()
+    assert (parked.slot, parked.waiting) == ("a", 2)
+    assert 7000.0 < parked.seconds <= 7200.0
+    assert room.traffic.is_parked_by_rule("a")
+    room.push(page("a/5", key="2"), page("a/6", key="2"))
+    room.run()
+    assert [each.waiting for each in room.traffic.parked()] == [2]
+    assert not room.traffic.is_parked_by_rule("a")
+    room.run(7200.0)
+    assert room.traffic.parked() == []
+    assert sorted(room.names) == [f"a/{n}" for n in range(7)]
