@@ -2,7 +2,8 @@
 
 Laws
 ----
-* What is not allowed raises; `checked` names the setting, the value and what is allowed.
+* What is not allowed raises; `checked` names the setting, the value and what is allowed, and why an
+  import path cannot be imported.
 """
 
 from __future__ import annotations
@@ -34,6 +35,25 @@ COUNT = "a whole number, 1 or more"
 SWITCH = "True or False"
 RATIO = "a share, more than 0 and at most 1"
 SHARE = "a share of the delay, 0 or more"
+
+
+class CannotImportError(ValueError):
+    """An import path leads nowhere; says why."""
+
+
+def loaded(value: Any) -> Any:
+    """Scrapy's `load_object`; the reason why a path cannot be imported is not lost.
+
+    Raises:
+        CannotImportError: a path leads nowhere, or its module raises whatever it does.
+    """
+    try:
+        return load_object(value)
+    except Exception as error:
+        if not isinstance(value, str):
+            raise
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        raise CannotImportError(f"it cannot be imported ({why})") from error
 
 
 def boolean(value: Any) -> bool:
@@ -116,7 +136,7 @@ def function(value: Any) -> Callable[[Any], Any] | None:
     """Reads a callable, or the import path of one."""
     if value is None or value == "":
         return None
-    found = load_object(value)
+    found = loaded(value)
     if not callable(found):
         raise TypeError(value)
     call: Callable[[Any], Any] = found
@@ -172,7 +192,7 @@ def agents(value: Any) -> dict[str, list[str]]:
 
 def queue_class(value: Any) -> type:
     """Reads a class that can be pushed to and popped from, or the import path of one."""
-    found = load_object(value)
+    found = loaded(value)
     if not isinstance(found, type) or not (hasattr(found, "push") and hasattr(found, "pop")):
         raise TypeError(value)
     return found
@@ -212,7 +232,7 @@ def strategy_class(value: Any) -> Any:
         return None
     from scrapy_adaptive.frontier.poller import PollStrategy
 
-    found = load_object(value)
+    found = loaded(value)
     if not (isinstance(found, type) and issubclass(found, PollStrategy)):
         raise TypeError(value)
     return found
@@ -244,5 +264,7 @@ def checked(name: str, value: Any, parse: Callable[[Any], Any], allowed: str) ->
     """
     try:
         return parse(value)
+    except CannotImportError as error:
+        raise SettingsError(name, value, f"allowed is {allowed}; {error}") from None
     except Exception:
         raise SettingsError(name, value, f"allowed is {allowed}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -298,3 +299,36 @@ def test_what_holds_every_sites_pace_is_what_somebody_set() -> None:
     free = {"DOWNLOAD_DELAY": 0, "CONCURRENT_REQUESTS_PER_DOMAIN": 32}
     assert read_settings(Settings(free)).binding == ()
     assert read_settings(Settings()).binding == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("import no_such_driver", "ModuleNotFoundError: No module named 'no_such_driver'"),
+        ("def rule(request)", "SyntaxError: expected ':'"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("", "has no|doesn't define any object named 'rule'"),
+    ],
+    ids=["another module", "syntax", "its own error", "no such name"],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ADAPTIVE_CLASSIFIER",
+        "ADAPTIVE_SLOT",
+        "ADAPTIVE_IDENTITY",
+        "ADAPTIVE_FALLBACK_PRIORITY_QUEUE",
+        "ADAPTIVE_FRONTIER_STRATEGY",
+    ],
+)
+def test_what_is_wrong_in_the_module_of_an_import_path_is_told(
+    name: str, source: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = f"users_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{module}.py").write_text(source, encoding="utf-8")
+    error = refused({name: f"{module}.rule"})
+    found = re.search(r"; it cannot be imported \((.*)\)$", str(error))
+    assert found is not None, error
+    assert re.search(why, found[1])
+    assert "\n" not in str(error)
