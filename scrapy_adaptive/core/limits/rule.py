@@ -20,6 +20,9 @@ from scrapy_adaptive.core.diagnosis.page_classes import normalised
 
 ANY = "*"
 
+DRY_RUN = "\tdry run"
+"""Ends the lasting id of a dry run: a tab is in no word of a rule."""
+
 LONGEST = 366 * 86_400.0
 """Most seconds of an interval or a window: a year."""
 
@@ -175,10 +178,12 @@ class Rule:
 
     @property
     def lasting_id(self) -> str:
-        """What outlives a change of the settings: rules there have no id of their own."""
+        """What outlives a change of the settings: rules there have no id of their own. A dry run
+        does not count for the rule in force that it may stand beside."""
         if self.is_stored:
             return self.id
-        return " ".join([self.name, self.host, self.uri, str(self.identity or ANY)])
+        words = " ".join([self.name, self.host, self.uri, str(self.identity or ANY)])
+        return words + DRY_RUN if self.dry_run else words
 
     @property
     def label(self) -> str:

@@ -109,6 +109,32 @@ def test_a_spent_meter_is_what_binds_and_its_rule_is_named() -> None:
     assert bound == ("rule 17 (week)", 29.0)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_dry_run_beside_a_quota_takes_nothing_of_what_is_saved_of_it(order: int) -> None:
+    """In whatever order they stand in the settings."""
+    rules = [
+        rule(1, rate=math.inf, host="a", max_hits=100, window=86_400.0),
+        rule(2, rate=math.inf, host="a", max_hits=50, window=3600.0, dry_run=True),
+    ][::order]
+    known = KnownLimits(Book(rules))
+    leaf_of = known.leaf_key("a", "a", "/", {})
+    for at in [*range(95), 7200]:
+        for key, meter in known.take(known.leaf(leaf_of), float(at)):
+            meter.end(known.rule_of(key), float(at), is_hit=True)
+    saved = {lasting_id: times for lasting_id, _, times in known.lasting_hits(7200.0)}
+    assert {rule.lasting_id for rule in rules} == saved.keys()
+    after = KnownLimits(Book(rules))
+    for lasting_id, times in saved.items():
+        after.recall_hits(lasting_id, "a", times)
+    left = 0
+    while after.blocked(after.leaf(leaf_of), 7200.0) is None:
+        after.take(after.leaf(leaf_of), 7200.0)
+        left += 1
+    assert left == 4
+    assert {use.sent for use in known.all_uses().values()} == {96}
+    assert len(known.all_uses()) == 2
+
+
 def test_identities_are_counted_apart_and_shared_rules_together() -> None:
     crawl = virtual(rule(1, identity=ANYONE), rule(2, name="all", shared=True, concurrency=2))
     alice, bob = leaf(crawl, account="alice"), leaf(crawl, account="bob")
