@@ -15,7 +15,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -42,6 +42,9 @@ UNITS: Mapping[str, float] = {
 
 HASH = 12
 """Characters of the hash that stands for a secret."""
+
+LAST_ZONE = timezone(timedelta(hours=-12))
+"""Where a date comes last of all."""
 
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
@@ -113,7 +116,8 @@ def pausing(
 ) -> Rule | None:
     """A rule that pauses whatever a bad row may mean; None where its host cannot be read.
 
-    What cannot be read of its scope means everything of the host. A name of its own keeps it from
+    What cannot be read of its scope means everything of the host. A date without a time zone ends
+    it when it is past in every zone. A name of its own keeps it from
     taking the place of a good rule, or a good one from taking its.
     """
     values: dict[str, Any] = {}
@@ -124,6 +128,8 @@ def pausing(
         except RuleError:
             if field == "host":
                 return None
+            if field == "expires_at" and (instant := _latest(given[field])) is not None:
+                values[field] = instant
         else:
             values |= one
     values |= {"name": f"bad row {id}", "paused": True}
@@ -240,10 +246,23 @@ def _identity_text(value: Any) -> Identity | None:
     return Identity(source.strip(), pattern.strip())
 
 
+def _latest(value: Any) -> float | None:
+    """The latest instant that a date without a time zone may mean; None of anything else."""
+    with suppress(ValueError, OverflowError):
+        value = _date(value) if isinstance(value, str) else value
+        if isinstance(value, datetime) and value.tzinfo is None:
+            return max(1.0, value.replace(tzinfo=LAST_ZONE).timestamp())
+    return None
+
+
+def _date(value: str) -> datetime:
+    return datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+
+
 def _instant(value: Any) -> float:
     if isinstance(value, str):
         try:
-            value = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+            value = _date(value)
         except ValueError:
             value = float(value)
     if isinstance(value, datetime):

@@ -237,6 +237,25 @@ def test_a_row_whose_host_cannot_be_read_holds_nobody() -> None:
 
 
 @pytest.mark.parametrize(
+    "given", ["2024-01-01 00:00:00", " 2024-01-01", datetime(2024, 1, 1)], ids=repr
+)
+def test_a_bad_row_pauses_until_its_date_without_a_zone_is_past_in_every_zone(given: Any) -> None:
+    """For good where it is no date."""
+    rule = pausing({"host": "a.org", "rate": 1.0, "expires_at": given}, id="1")
+    assert rule is not None
+    assert rule.paused
+    noon = datetime(2024, 1, 1, 12, tzinfo=timezone.utc)
+    assert rule.expires_at == noon.timestamp()
+    long_ago = pausing({"host": "a.org", "expires_at": "1960-01-01"}, id="1")
+    assert long_ago is not None
+    assert long_ago.expires_at == 1.0
+    for never in ("soon", -1, "9999-12-31T23:59:59", datetime.max):
+        rule = pausing({"host": "a.org", "expires_at": never}, id="1")
+        assert rule is not None
+        assert rule.expires_at > 1e11
+
+
+@pytest.mark.parametrize(
     ("host", "url"),
     [
         ("München.example", "http://münchen.example/"),
