@@ -23,6 +23,8 @@ from scrapy.utils.project import get_project_settings
 from scrapy_adaptive.command_line import OneLineParser, add_command
 from scrapy_adaptive.core.limits.book import Book
 from scrapy_adaptive.core.limits.hit_stack import aged
+from scrapy_adaptive.core.limits.leaf import meter_key
+from scrapy_adaptive.core.limits.meter_table import SEPARATOR
 from scrapy_adaptive.core.limits.rule import Rule
 from scrapy_adaptive.core.limits.uses import Use
 from scrapy_adaptive.rules import describing
@@ -142,8 +144,8 @@ class _Found:
             return "; expired"
         return "" if rule.id in self.book.rules else "; idle beside another"
 
-    def left(self, rule: Rule) -> list[str]:
-        """What is left of a quota, for each of its counts."""
+    def left(self, rule: Rule, only: str | None = None) -> list[str]:
+        """What is left of a quota, for each of its counts; or for one of them."""
         if not rule.is_quota:
             return []
         if self.table is not None:
@@ -156,7 +158,9 @@ class _Found:
                 if lasting_id == rule.lasting_id
             }
         return [
-            f"{key or 'all'}: {left:,} left of {rule.max_hits:,}" for key, left in counts.items()
+            f"{key or 'all'}: {left:,} left of {rule.max_hits:,}"
+            for key, left in counts.items()
+            if only is None or key == only
         ]
 
 
@@ -228,7 +232,8 @@ def _matching(found: _Found, host: str, kind: str, identities: dict[str, str]) -
     for rule in rules:
         lines.append(f"{rule.label}: {describing.limits(rule)}")
         lines.append(f"  matches {describing.scope(rule)}; {_use(found, rule)}")
-        lines += [f"  {each}" for each in found.left(rule)]
+        counted = meter_key(rule, host, identities).partition(SEPARATOR)[2]
+        lines += [f"  {each}" for each in found.left(rule, counted)]
         lines += [
             f"  counts in place of {other.label} ({describing.scope(other)}), which is "
             f"{'of the settings' if rule.is_stored and not other.is_stored else 'less specific'}"

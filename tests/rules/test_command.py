@@ -9,7 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from scrapy_adaptive.__main__ import main
+from scrapy_adaptive.core.limits.leaf import meter_key
 from scrapy_adaptive.core.limits.rule import Rule
+from scrapy_adaptive.core.limits.tokens import Ask
 from scrapy_adaptive.rules.reading import hashed, read_rule
 from scrapy_adaptive.rules.schema import RULES, USES
 from scrapy_adaptive.rules.table import RuleTable
@@ -88,6 +90,27 @@ def test_a_secret_is_neither_shown_nor_stored(loaded: Run, tmp_path: Path) -> No
     texts += [loaded("show")[1], loaded("check")[1]]
     assert SECRET not in "".join(texts)
     assert SECRET.encode() not in (tmp_path / "rules.db").read_bytes()
+
+
+def test_only_what_is_left_of_the_key_that_is_asked_for_is_shown(
+    loaded: Run, tmp_path: Path
+) -> None:
+    """Without a URL there is a line for each key."""
+    table = RuleTable(f"sqlite:///{tmp_path}/rules.db")
+    reading = table.read()
+    assert reading is not None
+    (week,) = [rule for rule in reading.rules if rule.max_hits == 20_000]
+    taken = {"sesame": 5, "other": 7}
+    for key, tokens in taken.items():
+        meter = meter_key(week, "api.example.com", {"key": hashed(key)})
+        table.quotas.take([Ask(meter, week, tokens)])
+    lines = {
+        key: f"api.example.com key={hashed(key)}: {20_000 - tokens:,} left of 20,000"
+        for key, tokens in taken.items()
+    }
+    assert all(line in loaded("show")[1] for line in lines.values())
+    shown = loaded("show", "api.example.com/x", "--identity", "key=sesame")[1]
+    assert [each for each in shown.splitlines() if "left of" in each] == [f"  {lines['sesame']}"]
 
 
 def test_a_url_is_shown_as_a_crawl_would_take_it(run: Run, tmp_path: Path) -> None:
