@@ -188,7 +188,8 @@ def _show(given: argparse.Namespace) -> str:
     if given.page is None:
         return "\n".join([*lines, *_all(found)])
     try:
-        request = Request(given.page if SCHEME.match(given.page) else f"https://{given.page}")
+        page = given.page.removeprefix("//")
+        request = Request(page if SCHEME.match(page) else f"https://{page}")
         host, kind = ruled_host(request), kind_of(request)
     except ValueError as error:
         raise ValueError(f"{given.page!r} is no URL: {error}") from None

@@ -119,7 +119,11 @@ def test_a_url_is_shown_as_a_crawl_would_take_it(run: Run, tmp_path: Path) -> No
     table.create()
     item = {"uri": "/item", "rate": 1}
     table.load([read_rule({"host": "münchen.example", **item}, id="1")])
-    for url in ("http://münchen.example/item;v=1?x=2", "München.example./item?u=http://x/"):
+    for url in (
+        "http://münchen.example/item;v=1?x=2",
+        "München.example./item?u=http://x/",
+        "//münchen.example/item",
+    ):
         shown = run("show", url)[1]
         assert "xn--mnchen-3ya.example /item" in shown
         assert "rule 1: 1/s" in shown
