@@ -42,6 +42,7 @@ from .set_up import (
     take_over_autothrottle,
     tell_of_later_middlewares,
     tell_of_own_filter,
+    tell_of_revisits,
     tell_of_shared_queues,
 )
 from .settings import AdaptiveSettings, is_enabled, read_settings, unknown_names
@@ -228,6 +229,7 @@ class AdaptiveThrottle:
         tell_of_later_middlewares(self._crawler.settings)
         if self.frontier is not None:
             tell_of_own_filter(self._crawler.settings)
+        tell_of_revisits(self._settings)
         self.rules.log_start()
         self.rules.begin(self.traffic)
         if self.recorder is not None:

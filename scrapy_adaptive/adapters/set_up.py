@@ -19,7 +19,7 @@ from scrapy.utils.python import global_object_name
 from .errors import SettingsError
 from .scrapy_limits import is_set
 from .setting_types import queue_class
-from .settings import is_enabled, read_fallback
+from .settings import AdaptiveSettings, is_enabled, read_fallback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,6 +76,17 @@ def tell_of_own_filter(settings: BaseSettings) -> None:
             "page there if REQUEST_FINGERPRINTER_CLASS gives them the same fingerprint, and "
             "neither has dont_filter",
             global_object_name(chosen),
+        )
+
+
+# Beside no frontier
+
+
+def tell_of_revisits(settings: AdaptiveSettings) -> None:
+    """Pages are visited again by a frontier, and by nothing else."""
+    if settings.revisit is not None and settings.frontier is None:
+        logger.warning(
+            "ADAPTIVE_REVISIT does nothing without ADAPTIVE_FRONTIER: each page is visited once"
         )
 
 

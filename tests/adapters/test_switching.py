@@ -11,6 +11,7 @@ from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.settings import Settings
 
 from scrapy_adaptive import AdaptiveGate, AdaptiveRefusals, AdaptiveThrottle, Addon, HostQueue
+from scrapy_adaptive.adapters.set_up import tell_of_revisits
 from scrapy_adaptive.adapters.settings import read_settings
 from tests.acceptance.project import Project
 from tests.crawling import REACTORS, Crawler, Reactor
@@ -235,3 +236,21 @@ def test_by_hand_a_mistake_ends_scrapy_crawl_in_one_line(
     assert "[scrapy_adaptive" in lines[0]
     assert "Traceback" not in done.stdout
     assert site.hits() == []
+
+
+@pytest.mark.parametrize(
+    ("mine", "told"),
+    [
+        ({}, 0),
+        ({"ADAPTIVE_REVISIT": "new"}, 1),
+        ({"ADAPTIVE_REVISIT": {"first": "1d", "min": "1h", "max": "30d"}}, 1),
+        ({"ADAPTIVE_REVISIT": "new", "ADAPTIVE_FRONTIER": "sqlite:///frontier.db"}, 0),
+    ],
+)
+def test_revisits_without_a_frontier_are_warned_of(
+    mine: dict[str, Any], told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    tell_of_revisits(read_settings(Settings(mine)))
+    assert caplog.messages == told * [
+        "ADAPTIVE_REVISIT does nothing without ADAPTIVE_FRONTIER: each page is visited once"
+    ]
