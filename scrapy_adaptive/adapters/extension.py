@@ -41,8 +41,10 @@ from .set_up import (
     refuse_half_a_set_up,
     take_over_autothrottle,
     tell_of_later_middlewares,
+    tell_of_misplaced_refusals,
     tell_of_own_filter,
     tell_of_revisits,
+    tell_of_scrapys_queue,
     tell_of_shared_queues,
 )
 from .settings import AdaptiveSettings, is_enabled, read_settings, unknown_names
@@ -226,9 +228,11 @@ class AdaptiveThrottle:
             stop_autothrottle(self._crawler)
         self._reporting.log_start(self._settings, unknown_names(self._crawler.settings))
         tell_of_shared_queues(self._crawler.settings)
+        tell_of_scrapys_queue(self._crawler.settings)
         tell_of_later_middlewares(self._crawler.settings)
         if self.frontier is not None:
             tell_of_own_filter(self._crawler.settings)
+        tell_of_misplaced_refusals(self._crawler.settings)
         tell_of_revisits(self._settings)
         self.rules.log_start()
         self.rules.begin(self.traffic)

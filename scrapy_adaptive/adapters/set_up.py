@@ -30,8 +30,13 @@ logger = logging.getLogger("scrapy_adaptive")
 
 EXTENSION = "scrapy_adaptive.AdaptiveThrottle"
 HOST_QUEUE = "scrapy_adaptive.HostQueue"
-MIDDLEWARES = {"scrapy_adaptive.AdaptiveGate": 950, "scrapy_adaptive.AdaptiveRefusals": 585}
+GATE, REFUSALS = "scrapy_adaptive.AdaptiveGate", "scrapy_adaptive.AdaptiveRefusals"
+MIDDLEWARES = {GATE: 950, REFUSALS: 585}
 """Our downloader middlewares and their places."""
+
+RETRY = "scrapy.downloadermiddlewares.retry.RetryMiddleware"
+DECODING = "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware"
+"""Scrapy's, between which the refusals have to stand."""
 
 SCRAPYS_QUEUES = frozenset(
     {
@@ -113,6 +118,17 @@ def uses_host_queue(settings: BaseSettings) -> bool:
     return own is None or is_host_queue(own)
 
 
+def tell_of_scrapys_queue(settings: BaseSettings) -> None:
+    """By hand the queue can be forgotten; an add-on sets it, and whoever chose another knows."""
+    name = "SCHEDULER_PRIORITY_QUEUE"
+    if own_queue(settings) is None and not is_host_queue(settings.get(name)):
+        logger.warning(
+            "SCHEDULER_PRIORITY_QUEUE is Scrapy's own: requests of a slow or paused site hold "
+            "places in CONCURRENT_REQUESTS, so that other sites wait for it too; "
+            "'scrapy_adaptive.HostQueue' lets each site wait by itself"
+        )
+
+
 def fallback_queue(settings: BaseSettings) -> type:
     """The queue class that HostQueue stands for while it is switched off.
 
@@ -163,12 +179,10 @@ def check_middlewares(settings: BaseSettings) -> None:
 
 def tell_of_later_middlewares(settings: BaseSettings) -> None:
     """What waits between the gate and the downloader is not held by a refusal that comes then."""
-    given = settings.getwithbase("DOWNLOADER_MIDDLEWARES")
-    places = {load_object(key): place for key, place in given.items() if place is not None}
-    gate = load_object(next(iter(MIDDLEWARES)))
-    own = next(place for each, place in places.items() if _is_made_from(each, gate))
+    places = _places(settings)
+    own = _place_of(GATE, places)
     for each, place in places.items():
-        if place > own and hasattr(each, "process_request"):
+        if own is not None and place > own and hasattr(each, "process_request"):
             logger.warning(
                 "%s stands at %s in DOWNLOADER_MIDDLEWARES, behind AdaptiveGate at %s: what waits "
                 "there leaves after a refusal; before the gate it would not",
@@ -176,6 +190,40 @@ def tell_of_later_middlewares(settings: BaseSettings) -> None:
                 place,
                 own,
             )
+
+
+def tell_of_misplaced_refusals(settings: BaseSettings) -> None:
+    """A refusal has to be decoded for a classifier, and must not meet RetryMiddleware first."""
+    places = _places(settings)
+    own, retry, decoding = (_place_of(each, places) for each in (REFUSALS, RETRY, DECODING))
+    assert own is not None
+    if retry is not None and own <= retry:
+        logger.warning(
+            "AdaptiveRefusals stands at %s in DOWNLOADER_MIDDLEWARES, and RetryMiddleware at %s "
+            "sees each refusal first: it spends a retry; behind that it would not",
+            own,
+            retry,
+        )
+    if decoding is not None and own >= decoding:
+        logger.warning(
+            "AdaptiveRefusals stands at %s in DOWNLOADER_MIDDLEWARES, and "
+            "HttpCompressionMiddleware at %s decodes after it: a classifier sees compressed "
+            "bodies; before that it would not",
+            own,
+            decoding,
+        )
+
+
+def _places(settings: BaseSettings) -> dict[Any, int]:
+    """All downloader middlewares that are on, and where they stand."""
+    given = settings.getwithbase("DOWNLOADER_MIDDLEWARES")
+    return {load_object(key): place for key, place in given.items() if place is not None}
+
+
+def _place_of(middleware: str, places: Mapping[Any, int]) -> int | None:
+    """Where this middleware stands, or one made from it; None where it is off."""
+    wanted = load_object(middleware)
+    return next((place for each, place in places.items() if _is_made_from(each, wanted)), None)
 
 
 def refuse_half_a_set_up(settings: BaseSettings, part: str) -> None:

@@ -11,7 +11,11 @@ from scrapy.pqueues import DownloaderAwarePriorityQueue
 from scrapy.settings import Settings
 
 from scrapy_adaptive import AdaptiveGate, AdaptiveRefusals, AdaptiveThrottle, Addon, HostQueue
-from scrapy_adaptive.adapters.set_up import tell_of_revisits
+from scrapy_adaptive.adapters.set_up import (
+    tell_of_misplaced_refusals,
+    tell_of_revisits,
+    tell_of_scrapys_queue,
+)
 from scrapy_adaptive.adapters.settings import read_settings
 from tests.acceptance.project import Project
 from tests.crawling import REACTORS, Crawler, Reactor
@@ -25,6 +29,7 @@ BY_HAND = {
         "scrapy_adaptive.AdaptiveRefusals": 585,
     },
 }
+QUEUE = {"SCHEDULER_PRIORITY_QUEUE": "scrapy_adaptive.HostQueue"}
 QUICK = {"ADAPTIVE_START_DELAY": 0.05}
 
 
@@ -174,7 +179,7 @@ def test_autothrottle_beside_it_is_taken_over_and_the_log_says_so_once(
     }
     done = crawl(
         UrlsSpider,
-        {**({} if adaptive else BY_HAND), **theirs},
+        {**({} if adaptive else {**BY_HAND, **QUEUE}), **theirs},
         adaptive=adaptive,
         arguments={"urls": [f"{site.url}/{n}" for n in range(3)]},
     )
@@ -254,3 +259,50 @@ def test_revisits_without_a_frontier_are_warned_of(
     assert caplog.messages == told * [
         "ADAPTIVE_REVISIT does nothing without ADAPTIVE_FRONTIER: each page is visited once"
     ]
+
+
+@pytest.mark.parametrize(
+    ("queue", "told"),
+    [
+        (None, 1),
+        ("scrapy.pqueues.DownloaderAwarePriorityQueue", 1),
+        ("scrapy_adaptive.HostQueue", 0),
+        ("tests.own_queue.OwnQueue", 0),
+    ],
+)
+def test_by_hand_without_the_queue_is_warned_of(
+    queue: str | None, told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever chose a queue of their own knows; the add-on never forgets it."""
+    chosen = {} if queue is None else {"SCHEDULER_PRIORITY_QUEUE": queue}
+    tell_of_scrapys_queue(Settings({**BY_HAND, **chosen}))
+    assert [each.split(":")[0] for each in caplog.messages] == told * [
+        "SCHEDULER_PRIORITY_QUEUE is Scrapy's own"
+    ]
+    caplog.clear()
+    settings = Settings(chosen)
+    Addon().update_settings(settings)
+    caplog.clear()
+    tell_of_scrapys_queue(settings)
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("place", "more", "told"),
+    [
+        (585, {}, []),
+        (500, {}, ["RetryMiddleware at 550"]),
+        (550, {}, ["RetryMiddleware at 550"]),
+        (595, {}, ["HttpCompressionMiddleware at 590"]),
+        (500, {"scrapy.downloadermiddlewares.retry.RetryMiddleware": None}, []),
+    ],
+)
+def test_refusals_at_another_place_are_warned_of(
+    place: int, more: dict[str, Any], told: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    middlewares = {**BY_HAND["DOWNLOADER_MIDDLEWARES"], "scrapy_adaptive.AdaptiveRefusals": place}
+    tell_of_misplaced_refusals(Settings({"DOWNLOADER_MIDDLEWARES": {**middlewares, **more}}))
+    assert len(caplog.messages) == len(told)
+    for line, name in zip(caplog.messages, told, strict=True):
+        assert line.startswith(f"AdaptiveRefusals stands at {place} in DOWNLOADER_MIDDLEWARES, and")
+        assert name in line
