@@ -9,7 +9,7 @@ Laws
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +19,10 @@ from scrapy_adaptive.adapters.extension import make_governor
 from scrapy_adaptive.adapters.settings import read_settings, unknown_names
 from scrapy_adaptive.core.governor import Governor
 from scrapy_adaptive.core.headers.parse import Hints
+from scrapy_adaptive.core.limits.book import Book
 from scrapy_adaptive.core.types import Outcome
-from scrapy_adaptive.simulation.crawl import Crawl, Timeline
+from scrapy_adaptive.rules import describing
+from scrapy_adaptive.simulation.crawl import HOST, Crawl, Timeline
 from scrapy_adaptive.simulation.drawing import check_drawing, draw
 from scrapy_adaptive.simulation.machine import BusyMachine
 from scrapy_adaptive.simulation.network import NETWORKS, network
@@ -157,9 +159,10 @@ def simulate(
     _check(server, machine)
     if not (is_finite(seconds) and seconds > 0.0):
         raise ValueError(f"seconds = {seconds!r}: allowed is a number, more than 0")
-    governor = governor_of(settings or {}, random.Random(f"{seed} governor").random)
+    shares = ONE_KIND if kinds is None else kinds
+    fetched = pages(shares, random.Random(f"{seed} pages"))
+    governor = governor_of(settings or {}, random.Random(f"{seed} governor").random, shares)
     delay = network(round_trip, random.Random(f"{seed} network"))
-    fetched = pages(ONE_KIND if kinds is None else kinds, random.Random(f"{seed} pages"))
     timeline = Crawl(governor, server, fetched, delay, machine).run(seconds)
     return Simulated(server, seconds, timeline, read(timeline, server, seconds))
 
@@ -181,8 +184,12 @@ def _check(server: object, machine: object) -> None:
         )
 
 
-def governor_of(given: Mapping[str, object], chance: Callable[[], float]) -> Governor:
-    """The governor of a crawl with these settings.
+def governor_of(
+    given: Mapping[str, object],
+    chance: Callable[[], float],
+    kinds: Iterable[str] = ONE_KIND,
+) -> Governor:
+    """The governor of a crawl with these settings, of pages of these classes.
 
     Raises:
         ValueError: a setting is not allowed, or changes nothing here.
@@ -203,5 +210,10 @@ def governor_of(given: Mapping[str, object], chance: Callable[[], float]) -> Gov
             raise ValueError(
                 f"a rule with the identity {rule.identity} changes nothing in a simulation: "
                 "its requests have none"
+            )
+        if not any(Book([rule]).match(HOST, kind, {}) for kind in kinds):
+            raise ValueError(
+                f"a rule for {describing.scope(rule)} changes nothing in a simulation: its host is "
+                f"{HOST!r}, its pages are {', '.join(kinds)}"
             )
     return make_governor(found, chance)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from scrapy_adaptive.command_line import Commands
     from scrapy_adaptive.core.governor import Governor
 
-MakeGovernor: TypeAlias = "Callable[[Mapping[str, str], Callable[[], float]], Governor]"
-"""Makes a governor of settings, as strings, and of chance; ValueError tells what is wrong."""
+MakeGovernor: TypeAlias = (
+    "Callable[[Mapping[str, str], Callable[[], float], Iterable[str]], Governor]"
+)
+"""Makes a governor of settings, as strings, of chance, and of the classes of pages; ValueError
+tells what is wrong."""
 
 DESCRIPTION = "Crawl a model of a server in virtual time, as fast as the settings and it allow."
 
@@ -86,7 +89,8 @@ def _run(given: argparse.Namespace, make_governor: MakeGovernor) -> str:
     if given.plot:
         check_drawing(given.plot)
     site = read_spec(given.server, given.seed)
-    governor = make_governor(dict(given.settings), random.Random(f"{given.seed} governor").random)
+    chance = random.Random(f"{given.seed} governor").random
+    governor = make_governor(dict(given.settings), chance, site.kinds)
     delay = network(given.network, random.Random(f"{given.seed} network"))
     until = given.minutes * 60.0
     timeline = Crawl(governor, site.server, site.pages, delay).run(until)

@@ -60,6 +60,8 @@ class Site:
     spec: str
     server: Server
     pages: Iterator[Page]
+    kinds: tuple[str, ...]
+    """The classes of its pages."""
 
 
 def read_spec(spec: str, seed: int | str) -> Site:
@@ -126,7 +128,8 @@ class _Reader:
                 wait=changes.wait,
                 quota=changes.quota,
             )
-        return Site(self._spec, server, pages(model.shares, random.Random(f"{seed} pages")))
+        fetched = pages(model.shares, random.Random(f"{seed} pages"))
+        return Site(self._spec, server, fetched, tuple(model.shares))
 
     def _refuse(self, part: str, allowed: str) -> NoReturn:
         raise ValueError(f"{self._spec!r}: {part!r}: allowed is {allowed}")

@@ -187,6 +187,19 @@ def test_the_same_seed_is_the_same_crawl() -> None:
             {"settings": {"ADAPTIVE_RULES": {"site": {"rate": 1, "identity": "agent=*"}}}},
             r"the identity agent=\* changes nothing",
         ),
+        (
+            "a rule for another host",
+            {"settings": {"ADAPTIVE_RULES": {"site": {"rate": 1}, "a.org": {"rate": 1}}}},
+            "a rule for a.org changes nothing .* its host is 'site', its pages are page",
+        ),
+        (
+            "a rule for other pages",
+            {
+                "settings": {"ADAPTIVE_RULES": {"*": {"rate": 1, "uri": "/search"}}},
+                "kinds": {"/item": 1.0, "/": 2.0},
+            },
+            "a rule for any host /search changes nothing .* its pages are /item, /$",
+        ),
         ("no kinds", {"kinds": {}}, "each with its share"),
         ("kinds without shares", {"kinds": ["page"]}, "each with its share"),
         ("kinds of no page", {"kinds": {"page": 0.0}}, "each with its share"),
