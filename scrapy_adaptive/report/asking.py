@@ -64,7 +64,8 @@ def asked(where: str, name: str) -> Any:
             return json.load(answer)
     except urllib.error.HTTPError as error:
         said = units.printable(error.read(200).decode(errors="replace").strip())
-        raise ValueError(f"{parts.netloc} refuses: {said}") from None
+        why = said or f"{error.code} {units.printable(error.reason)}".strip()
+        raise ValueError(f"{parts.netloc} refuses: {why}") from None
     except (OSError, ValueError, RecursionError, http.client.HTTPException):
         raise ValueError(
             f"no crawl answers at {parts.scheme}://{parts.netloc}: it has ended, or runs without "

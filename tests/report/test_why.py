@@ -192,6 +192,7 @@ def test_an_address_that_is_no_crawls_is_told_in_one_line(
 ) -> None:
     for status, body, complaint in (
         (403, "no", "refuses: no"),
+        (404, " ", "refuses: 404 Not Found"),
         (200, "{}", "is no crawl of this version"),
         (200, "[" * 100_000, "no crawl answers"),
         (200, "<html>", "no crawl answers"),
