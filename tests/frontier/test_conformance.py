@@ -463,6 +463,18 @@ def test_what_is_given_back_for_others_is_theirs(opened: Opened) -> None:
     assert [each.lease.host for each in one.lease(10, 10).held] == ["new"]
 
 
+def test_who_may_take_no_new_host_is_given_visits_of_its_own(opened: Opened) -> None:
+    """Whatever comes first of those that are free."""
+    one, two = opened("one"), opened("two")
+    one.turn([], [page("own", n) for n in range(20)], {})
+    assert len(one.lease(1, 5).held) == 1
+    two.turn([], [page(f"h{n}", 1, priority=9.0) for n in range(30)], {})
+    two.beat({}, hungry=True)
+    for hosts in (5, 0):
+        (held,) = one.lease(hosts, 5).held
+        assert (held.lease.host, len(held.visits)) == ("own", 5)
+
+
 def test_a_lease_is_told_apart_by_its_generation(opened: Opened) -> None:
     """What is said of another's, or of an older one's, changes nothing."""
     frontier = opened()

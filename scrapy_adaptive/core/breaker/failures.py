@@ -52,8 +52,9 @@ SURE = 6.5
 """Log likelihood ratio from which its failures are its pages': three failures in a row, which are
 congestion, do not reach it."""
 
-MOST_WRONG = 6
-"""Verdicts that were wrong, at most, of which each doubles that."""
+MOST_WRONG = 2
+"""Verdicts that were wrong, at most, of which each doubles that, until ten pages in a row were
+served."""
 
 MOST_EVIDENCE = 1000.0
 """Evidence that is kept, at most."""
@@ -183,7 +184,7 @@ class Failures:
             self._remember(failed=False)
             if not self._recent:
                 self.is_slowed = self.is_in_vain = False
-                self._gap = 0.0
+                self._gap, self._wrong = 0.0, 0
         self.is_serving = True
         self.on_answered()
 

@@ -166,6 +166,7 @@ class SqlFrontier(Sessions):
             "session": self._session,
             "egress": self._egress,
             "now": now,
+            "hosts": hosts,
         }
         rank = sql.RANK_SQLITE if self.database.is_sqlite else sql.RANK_POSTGRESQL
         bounds = {"per_host": ranking.per_host, "discount": ranking.discount, "most": visits}

@@ -17,7 +17,7 @@ _HOSTS = """
     FROM adaptive_queue q {lock_join}
     LEFT JOIN adaptive_lease l ON l.host_id = q.host_id AND l.egress = :egress
     WHERE q.spider_id = :spider AND q.score IS NOT NULL AND q.held < :per_host
-      AND (l.session_id IS NULL OR l.session_id = :session)
+      AND (l.session_id = :session OR (l.session_id IS NULL AND :hosts > 0))
       AND coalesce(l.wake_at, 0) <= :now
     ORDER BY q.score DESC, q.host_id LIMIT :most {lock}
 """
@@ -63,7 +63,8 @@ _OLDEST = f"""
 SELECT v.id, v.host_id, v.due AS rank FROM adaptive_visit v {{lock_join}}
 LEFT JOIN adaptive_lease l ON l.host_id = v.host_id AND l.egress = :egress
 WHERE v.spider_id = :spider AND v.state = {READY}
-  AND (l.session_id IS NULL OR l.session_id = :session) AND coalesce(l.wake_at, 0) <= :now
+  AND (l.session_id = :session OR (l.session_id IS NULL AND :hosts > 0))
+  AND coalesce(l.wake_at, 0) <= :now
 ORDER BY v.due LIMIT :most {{lock}}
 """
 OLDEST_SQLITE = text(_OLDEST.format(lock_join="", lock=""))
