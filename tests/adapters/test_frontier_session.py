@@ -20,6 +20,7 @@ from scrapy_adaptive.adapters.frontier.rights import Rights
 from scrapy_adaptive.adapters.frontier.session import Owner, Release, Session
 from scrapy_adaptive.frontier.poller import PollStrategy, Ranking
 from scrapy_adaptive.frontier.protocol import (
+    Beat,
     Done,
     Frontier,
     FrontierError,
@@ -170,6 +171,35 @@ def test_what_is_done_is_not_freed_as_unknown(
     assert (counts.finished, counts.ready) == (1, 0)
 
 
+def test_who_may_take_no_hosts_wants_none(
+    session: Session,
+    frontier: Frontier,
+    owner: Idle,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others would leave him theirs, which he does not take."""
+    told: list[bool] = []
+    beat = frontier.beat
+
+    def heard(states: Mapping[Lease, State], *, hungry: bool = False) -> Beat:
+        told.append(hungry)
+        return beat(states, hungry=hungry)
+
+    monkeypatch.setattr(frontier, "beat", heard)
+    monkeypatch.setattr(owner, "may_poll", lambda: True)
+    monkeypatch.setattr(owner, "on_polled", lambda: None)
+    monkeypatch.setattr(owner, "on_held", lambda held: None)
+    frontier.lease(1, 1)
+    clock.now += 10.0
+    session.tick()  # nothing is left for him
+    for is_closing in (False, True):
+        owner.is_closing = is_closing
+        clock.now += 20.0
+        session.tick()
+    assert told == [True, False]
+
+
 def test_a_pause_is_told_at_once(session: Session, frontier: Frontier, owner: Idle) -> None:
     """Twenty seconds before the next heartbeat: whoever takes the host after a kill knows of it."""
     (held,) = frontier.lease(1, 1).held
@@ -310,6 +340,7 @@ def test_a_batch_of_seeds_that_is_larger_than_the_orders_is_taken_in_parts(
     monkeypatch.setattr(owner, "may_poll", lambda: not seeds.taken)
     monkeypatch.setattr(owner, "on_held", lambda held: None, raising=False)
     monkeypatch.setattr(owner, "on_polled", lambda: None)
+    monkeypatch.setattr(owner, "on_held", lambda held: None)
     session.tick()
     assert 0 < seeds.taken <= PollStrategy().orders
 
