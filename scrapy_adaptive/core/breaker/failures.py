@@ -56,8 +56,8 @@ MOST_WRONG = 2
 """Verdicts that were wrong, at most, of which each doubles that, until ten pages in a row were
 served."""
 
-MOST_EVIDENCE = 1000.0
-"""Evidence that is kept, at most."""
+MOST_EVIDENCE = SURE * 2.0**MOST_WRONG
+"""As much as is ever asked for: more is not kept."""
 
 _ALL = 2**HISTORY - 1
 _IN_A_ROW = 2**FAILURES_IN_A_ROW - 1
