@@ -108,7 +108,8 @@ class Answers(Admission):
         self.accepted_count += 1
         if self._failures is UNTRIED:
             self._failures = UNHURT
-        self._failures.on_accepted(self._gap_of(permit))
+        if self._failures is not UNHURT:
+            self._failures.on_accepted(self._gap_of(permit))
         if self.suspected is not NONE_SUSPECTED:
             known = self.suspected.refuses_first
             self.suspected.on_accepted(answer.page)
