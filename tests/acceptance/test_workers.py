@@ -131,7 +131,12 @@ def test_a_worker_that_was_stopped_past_its_lease_sends_nothing_for_another(
     late = [hit for hit in found if hit not in waking]
     print(
         f"{STOPS} stops of {LEASE + REAPED:g} s, {len(server.hits())} hits, "
-        f"{len(late)} by the replaced, and {len(waking)} as they woke"
+        f"{len(late)} by the replaced, and {len(waking)} as they woke",
+        *(
+            f"{at - max(woken):+.3f} s from the last waking: {name} at {host}"
+            for host, at, name in late
+        ),
+        sep="\n",
     )
     for each in workers:
         each.kill()
