@@ -133,6 +133,25 @@ def test_a_job_of_which_only_a_parked_host_is_left_goes_on_after_its_instant(
     assert min(hit.start for hit in pages_of(site, PARKED)) >= told_until
 
 
+def run_twice(
+    crawl: Crawler, site: Origin, settings: dict[str, Any], folder: Path, *, served: int
+) -> list[Crawl]:
+    """A job of all hosts, run twice: each run closes as one host is parked, of which the first has
+    so many pages, and the second none."""
+    options: dict[str, Any] = {
+        "jobdir": folder / "job",
+        "arguments": {"urls": in_turn(site, dict.fromkeys(HOSTS, PAGES))},
+        "timeout": 40,
+    }
+    runs = [crawl(UrlsSpider, settings, **options) for _ in range(2)]
+    assert [len(done.items) for done in runs] == [len(OTHERS) * PAGES + served, 0]
+    for done in runs:
+        assert done.stats["finish_reason"] == "adaptive_parked"
+        told = rf"asked to wait: {PARKED} until .* \({PAGES - served} requests\)"
+        assert re.search(told, done.log)
+    return runs
+
+
 def test_a_job_does_not_sit_through_a_quota_that_is_spent_for_hours(
     origin: Callable[..., Origin], crawl: Crawler, tmp_path: Path
 ) -> None:
@@ -146,16 +165,7 @@ def test_a_job_does_not_sit_through_a_quota_that_is_spent_for_hours(
     site = origin(spent, addresses=HOSTS)
     # One at a time there, so that nothing else of it is in flight when it tells.
     settings = {**SETTINGS, "DOWNLOAD_SLOTS": {PARKED: {"concurrency": 1}}}
-    options: dict[str, Any] = {
-        "jobdir": tmp_path / "job",
-        "arguments": {"urls": in_turn(site, dict.fromkeys(HOSTS, PAGES))},
-        "timeout": 40,
-    }
-    for items in (len(OTHERS) * PAGES + 1, 0):
-        done = crawl(UrlsSpider, settings, **options)
-        assert done.stats["finish_reason"] == "adaptive_parked"
-        assert len(done.items) == items
-        assert re.search(rf"asked to wait: {PARKED} until .* \({PAGES - 1} requests\)", done.log)
+    run_twice(crawl, site, settings, tmp_path, served=1)
     assert len(hits_at(site, PARKED)) == 1
 
 
@@ -164,20 +174,8 @@ def test_a_job_does_not_sit_through_a_quota_of_the_users_that_is_spent_for_hours
 ) -> None:
     """It says so like one that a site has told of; so does the next run, which asks nothing."""
     site = origin(lambda visit: Answer(), addresses=HOSTS)
-    settings = {
-        **SETTINGS,
-        "ADAPTIVE_RULES": {PARKED: {"max_hits": 3, "window": "2h"}},
-    }
-    options: dict[str, Any] = {
-        "jobdir": tmp_path / "job",
-        "arguments": {"urls": in_turn(site, dict.fromkeys(HOSTS, PAGES))},
-        "timeout": 40,
-    }
-    for items in (len(OTHERS) * PAGES + 3, 0):
-        done = crawl(UrlsSpider, settings, **options)
-        assert done.stats["finish_reason"] == "adaptive_parked"
-        assert len(done.items) == items
-        assert re.search(rf"asked to wait: {PARKED} until .* \({PAGES - 3} requests\)", done.log)
+    settings = {**SETTINGS, "ADAPTIVE_RULES": {PARKED: {"max_hits": 3, "window": "2h"}}}
+    for done in run_twice(crawl, site, settings, tmp_path, served=3):
         assert done.stats["adaptive/parked"] == 1
         assert done.stats[f"adaptive/site/{PARKED}/state"] == "parked"
         assert re.search(rf"^{PARKED} .* rule s0$", done.log, re.M), "it is held back by the rule"
