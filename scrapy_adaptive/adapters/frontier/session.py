@@ -307,7 +307,8 @@ class Session:
         if is_whole:
             states |= self._owner.states(everything=False)
         self._telling, self._owner.paused = self._owner.paused, set()
-        hungry = self._is_hungry and not self._owner.is_closing  # it would take nothing
+        may_take = self._owner.may_poll() and not self._owner.is_closing and not self._has_unstored
+        hungry = self._is_hungry and may_take  # else others would leave what it does not take
 
         def beaten(beat: Beat) -> None:
             was_cut_off = not self._rights.are_alive  # what came to the gate meanwhile was let go
@@ -432,7 +433,6 @@ class Session:
     def _poll(self, now: float) -> None:
         owner = self._owner
         if not owner.may_poll():
-            self._is_hungry = False  # it would keep what it does not take from others
             return
         unsent = owner.unsent()
         orders = sum(map(len, unsent.values()))
@@ -455,7 +455,7 @@ class Session:
         def polled(leased: Leased) -> None:
             given = sum(len(held.visits) for held in leased.held)
             self.is_dry = not given
-            self._is_hungry = given == 0 and not orders
+            self._is_hungry = given == 0 and not orders and most_hosts > 0
             self.wait, self.busy = leased.wait, leased.busy
             for held in leased.held:
                 owner.on_held(held)
