@@ -23,6 +23,7 @@ from scrapy_adaptive.models import (
     ClassesServer,
     CounterServer,
     DeadPagesServer,
+    ErrorServer,
     FailingServer,
     FirstVisitServer,
     FreeServer,
@@ -604,6 +605,36 @@ def draw_troubled(draw: Draw, number: int) -> Site:
     return site
 
 
+def draw_errors(draw: Draw, number: int) -> Site:
+    """A site that answers 500 and never 429, for five minutes: beyond a limit, beyond one that
+    falls for a minute or two, by chance, for some pages, or on each page's first visit."""
+    kind = ("limit", "falls", "by chance", "pages", "first visit")[number % 5]
+    took = service("fixed", draw.log(0.01, 0.5), random.Random(0))
+    site = Site(kind, f"{took.mean:.2f} s", FreeServer(took.mean), service=took, seconds=300.0)
+    chance = random.Random(draw.chance.random())
+    if kind in ("limit", "falls"):
+        rate, burst = draw.log(0.3, 80.0), draw.count(1, 40)
+        moves, site.text = constant(rate), f"{rate:.2f}/s burst {burst}, {site.text}"
+        if kind == "falls":
+            factor, begins = 1.0 / draw.log(2.0, 30.0), draw.log(20.0, 100.0)
+            ends = begins + draw.log(30.0, 150.0)
+            moves = stepped(stepped(moves, factor, begins), 1.0 / factor, ends)
+            site.text += f", x{factor:.2f} from {begins:.0f} s to {ends:.0f} s"
+        site.server = SlowServer(BucketServer(moves, burst), took)
+    elif kind == "by chance":
+        share = draw.chance.uniform(0.05, 0.8)
+        site.server = NoisyServer(site.server, share, chance)
+        site.text = f"{share:.0%}, {site.text}"
+    elif kind == "pages":
+        site.broken = (2, 3, 5, 10)[number // 5 % 4]
+        site.server = DeadPagesServer(site.server, site.broken)
+        site.text = f"one in {site.broken}, {site.text}"
+    else:
+        site.server = FirstVisitServer(site.server)
+    site.server = ErrorServer(site.server)
+    return _with_network(draw, site)
+
+
 def draw_busy(draw: Draw, number: int) -> Site:
     """A limit of 5 to 100 a second, crawled on a machine whose stalls are about as long as the gaps
     between two requests; the oracle's is not busy."""
@@ -648,6 +679,7 @@ GROUPS: dict[str, Callable[[Draw, int], Site]] = {
     "queues": draw_queues,
     "classes": draw_classes,
     "troubled": draw_troubled,
+    "errors": draw_errors,
     "busy": draw_busy,
     "minute": draw_minute,
 }

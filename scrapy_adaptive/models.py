@@ -16,7 +16,12 @@ from scrapy_adaptive.simulation.servers.combined import (
     HiddenBackendServer,
     NestedServer,
 )
-from scrapy_adaptive.simulation.servers.faults import DeadPagesServer, NoisyServer, SilentServer
+from scrapy_adaptive.simulation.servers.faults import (
+    DeadPagesServer,
+    ErrorServer,
+    NoisyServer,
+    SilentServer,
+)
 from scrapy_adaptive.simulation.servers.occupancy import CapServer, FreeServer, QueueServer
 from scrapy_adaptive.simulation.servers.rates import allowed, constant, stepped, vanishing, waving
 from scrapy_adaptive.simulation.servers.service import (
@@ -46,6 +51,7 @@ __all__ = [
     "CounterServer",
     "DeadPagesServer",
     "EndpointServer",
+    "ErrorServer",
     "FailingServer",
     "FirstVisitServer",
     "FreeServer",

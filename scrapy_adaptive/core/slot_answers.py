@@ -268,7 +268,7 @@ class Answers(Admission):
             self.suspected.on_rollback()
             self.ceiling.on_rollback(now)
             return "as many fail at any pace"
-        if is_page:
+        if is_page and not failures.are_its_own:
             self._roll_back_for(answer.page, now)
             return "this page fails while others are served"
         if self.phase is not Phase.CLOSED:

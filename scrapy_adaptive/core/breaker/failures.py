@@ -7,10 +7,12 @@ Laws
 * A host that fails `TESTS` tests in a row is gone: no pause waits for it any more. If it does not
   even answer, it is dead.
 * Whatever it serves ends that.
-* A host that is asked no faster than it had served fails less, if the failures are its own. If it
-  does not, they are its pages'. What slowed it down is taken back, and only failures without an end
-  are congestion; these show that the verdict was wrong, and the next takes twice the evidence. What
-  a refusal has taught meanwhile is not taken back.
+* A host that is slowed down to what it had served fails less, if the failures are its own. If it
+  fails about as much, they are its pages'. What slowed it down is taken back then, but not what a
+  refusal has taught meanwhile.
+* What has failed while it was slow is what its pages fail by themselves. From then on failures are
+  congestion if there are more of them at a faster pace, or no end of them; until it has served
+  more pages in a row than such a share lets it by chance.
 
 **Source**: A. Wald, Sequential Tests of Statistical Hypotheses, 1945.
 """
@@ -43,21 +45,19 @@ NEAR = 1.02
 """How much more than that a ceiling may allow meanwhile, as a multiple."""
 
 FEWER = 8.0
-"""How many times fewer a host in trouble fails, at least, at a pace that it had served."""
+"""How many times fewer a host in trouble fails, at least, at a pace that it had served; and serves,
+at most, at any pace that is faster."""
 
 MOST_RATIO = 0.9
 """Share of failures, at most, that a host is taken to have had when it was slowed down."""
 
 SURE = 6.5
-"""Log likelihood ratio from which its failures are its pages': three failures in a row, which are
-congestion, do not reach it."""
+"""Log likelihood ratio from which its failures are its pages', or below whose negative they are its
+own: 665 to one."""
 
-MOST_WRONG = 2
-"""Verdicts that were wrong, at most, of which each doubles that, until ten pages in a row were
-served."""
-
-MOST_EVIDENCE = SURE * 2.0**MOST_WRONG
-"""As much as is ever asked for: more is not kept."""
+CHANCE = 1e-4
+"""Chance of as many pages served in a row, below which what its pages fail by themselves is taken
+for less by now."""
 
 _ALL = 2**HISTORY - 1
 _IN_A_ROW = 2**FAILURES_IN_A_ROW - 1
@@ -71,16 +71,17 @@ class Failures:
     """
 
     __slots__ = (
+        "_count",
         "_evidence",
+        "_failed_count",
         "_failed_tests",
         "_gap",
         "_gap_before",
         "_is_silent",
         "_ratio",
         "_recent",
-        "_wrong",
         "is_gone",
-        "is_in_vain",
+        "is_known",
         "is_serving",
         "is_slowed",
     )
@@ -91,12 +92,13 @@ class Failures:
     _is_silent: bool
     _failed_tests: int
     is_slowed: bool
-    is_in_vain: bool
+    is_known: bool
     _gap: Seconds
     _gap_before: Seconds
-    _ratio: Annotated[float, Range(0.0, MOST_RATIO)]
-    _evidence: Annotated[float, Range(-SURE, MOST_EVIDENCE)]
-    _wrong: Annotated[int, Range(0, MOST_WRONG)]
+    _ratio: Annotated[float, Range(1e-9, MOST_RATIO)]
+    _evidence: Annotated[float, Range(-SURE, SURE)]
+    _count: Annotated[int, Range(0)]
+    _failed_count: Annotated[int, Range(0)]
 
     def __init__(self, *, is_serving: bool = False) -> None:
         self.is_serving = is_serving
@@ -109,18 +111,20 @@ class Failures:
         self._failed_tests = 0
         self.is_slowed = False
         """Whether it was slowed down for its failures, and that is not taken back."""
-        self.is_in_vain = False
-        """Whether it was, in vain."""
+        self.is_known = False
+        """Whether it was, and what its pages fail by themselves is known."""
         self._gap = 0.0
         """Mean seconds between its latest requests, since one failed."""
         self._gap_before = 0.0
-        """The same when it was slowed down."""
-        self._ratio = 0.0
-        """Share of its latest answers that were failures then; half at least, as they were many."""
+        """The same when it was slowed down; once that is known, while it was slow."""
+        self._ratio = 0.5
+        """Share of the answers that were failures then."""
         self._evidence = 0.0
         """Log likelihood ratio that it fails as much since then, whatever its pace."""
-        self._wrong = 0
-        """Verdicts by that which were wrong."""
+        self._count = 0
+        """Answers since it was slowed down; once that is known, pages served in a row."""
+        self._failed_count = 0
+        """Those of them that were failures."""
 
     @property
     def is_dead(self) -> bool:
@@ -130,9 +134,10 @@ class Failures:
     def are_congestion(self, rate: float) -> bool:
         """Whether so many failed, by now at this rate, that a host that was serving is in
         trouble."""
-        return self.is_serving and (
-            self._recent == _ALL or (not self.is_in_vain and self._are_many(rate))
-        )
+        if not self.is_serving:
+            return False
+        are_many = self.are_its_own if self.is_known else self._are_many(rate)
+        return are_many or self._recent == _ALL
 
     def _are_many(self, rate: float) -> bool:
         if self._recent & _IN_A_ROW == _IN_A_ROW:
@@ -150,6 +155,11 @@ class Failures:
         return self.is_slow(rate) and self._evidence > 0.0
 
     @property
+    def are_its_own(self) -> bool:
+        """Whether there are more of them at a faster pace than its pages' own."""
+        return self.is_known and self._evidence <= -SURE
+
+    @property
     def served_rate(self) -> float:
         """The rate that it had served when it was slowed down for failures, 1/s; 0 else."""
         if not (self.is_slowed and self._gap_before):
@@ -158,20 +168,29 @@ class Failures:
 
     def on_slowed(self, rate: float) -> None:
         """They were taken for congestion, at this rate."""
-        if self.is_in_vain:
-            self._wrong = min(self._wrong + 1, MOST_WRONG)
-        if not self.is_tested(rate):
+        if self.are_its_own:  # what it served while it was slow is what it can
+            self._compare(self._ratio, self._gap_before)
+        elif not self.is_tested(rate):
             ratio = self._recent.bit_count() / HISTORY
-            self._ratio, self._gap_before = min(max(0.5, ratio), MOST_RATIO), self._gap
-            self._evidence = 0.0
-        self.is_slowed, self.is_in_vain = True, False
+            self._compare(max(0.5, ratio), self._gap)
+        self.is_slowed, self.is_known = True, False
 
     def are_in_vain(self) -> bool:
         """Whether it was slowed down in vain; it says so once."""
-        if not self.is_slowed or self._evidence < SURE * 2.0**self._wrong:
+        if not self.is_slowed or self._evidence < SURE:
             return False
-        self.is_slowed, self.is_in_vain = False, True
+        self._know()
         return True
+
+    def _know(self) -> None:
+        """What has failed while it was slow is what its pages fail by themselves."""
+        self._compare((self._failed_count + 0.5) / (self._count + 1.0), self._gap)
+        self.is_slowed, self.is_known = False, True
+
+    def _compare(self, ratio: float, gap: float) -> None:
+        """What comes is compared with that share of failures, at that pace."""
+        self._ratio, self._gap_before = min(ratio, MOST_RATIO), gap
+        self._evidence, self._count, self._failed_count = 0.0, 0, 0
 
     def on_taught(self) -> None:
         """Refusals have taught something: it is not taken back with what failures have."""
@@ -179,12 +198,10 @@ class Failures:
 
     def on_accepted(self, gap: float) -> None:
         """The site served a request, which left so many seconds after the one before."""
-        if self._recent or self.is_slowed or self.is_in_vain:
+        if self._recent or self.is_slowed or self.is_known:
             self._weigh(gap, failed=False)
             self._remember(failed=False)
-            if not self._recent:
-                self.is_slowed = self.is_in_vain = False
-                self._gap, self._wrong = 0.0, 0
+            self._look_whether_it_is_over()
         self.is_serving = True
         self.on_answered()
 
@@ -206,16 +223,38 @@ class Failures:
         if counts:
             self._remember(failed=True)
 
+    def _look_whether_it_is_over(self) -> None:
+        """It served a page: was that the end of its failures, or are they fewer by now?"""
+        if self.is_known:
+            self.is_known = (1.0 - self._ratio) ** self._count > CHANCE
+        elif not self._recent and self.is_slowed:
+            if self._evidence > 0.0:  # the next failure takes it back
+                self._evidence = SURE
+            else:
+                self._know()
+        elif not self._recent:
+            self._gap = 0.0
+
     def _weigh(self, gap: float, *, failed: bool) -> None:
-        """What one more answer says of whether fewer fail at a slower pace."""
+        """What one more answer says of whether fewer fail at a slower pace, and more at a faster
+        one."""
         self._gap += (gap - self._gap) / LATELY if self._gap else gap
-        if not (self.is_slowed and self._gap_before):
+        if not (self.is_slowed or self.is_known):
             return
-        before = self._ratio
-        served = (1.0 - before) * gap / self._gap_before
-        expected = min(before, max(before / FEWER, 1.0 - served))
-        ratio = before / expected if failed else (1.0 - before) / (1.0 - expected)
-        self._evidence = min(max(-SURE, self._evidence + math.log(ratio)), MOST_EVIDENCE)
+        pages = self._ratio
+        if self.is_slowed:
+            pages = min((self._failed_count + 1.0) / (self._count + 2.0), MOST_RATIO)
+        self._count = 0 if failed and self.is_known else self._count + 1
+        self._failed_count += failed
+        if not self._gap_before:
+            return
+        served = (1.0 - self._ratio) * gap / self._gap_before
+        if self.is_slowed:
+            own, most = max(self._ratio / FEWER, min(1.0 - served, self._ratio)), SURE
+        else:
+            own, most = min(1.0 - (1.0 - pages) / FEWER, max(1.0 - served, pages)), 0.0
+        ratio = pages / own if failed else (1.0 - pages) / (1.0 - own)
+        self._evidence = min(max(-SURE, self._evidence + math.log(ratio)), most)
 
     def _remember(self, *, failed: bool) -> None:
         self._recent = (self._recent << 1 | failed) & _ALL

@@ -1,8 +1,9 @@
-"""Refusals, and answers that never come, which have nothing to do with the rate, around any server.
+"""Refusals, errors, and answers that never come, around any server.
 
 Laws
 ----
-* The server behind counts the page as served: a crawler that knows it gets that much less.
+* What has nothing to do with the rate costs the server behind as much as a page that is served: a
+  crawler that knows it gets that much less.
 """
 
 from __future__ import annotations
@@ -92,6 +93,28 @@ class DeadPagesServer:
     def capacity(self, now: float) -> float:
         """The server's, less one fetch of each dead page."""
         return self.inner.capacity(now) * (1.0 - 1.0 / self._every)
+
+
+class ErrorServer:
+    """Answers 500, not 429, wherever the server refuses: beyond its limit, for a page, by chance.
+
+    Args:
+        inner: the server.
+    """
+
+    def __init__(self, inner: Server) -> None:
+        self.inner = inner
+
+    def on_arrival(self, now: float, page: Page) -> Reply:
+        """What the server says, or 500."""
+        reply = self.inner.on_arrival(now, page)
+        if reply.outcome is Outcome.REFUSED:
+            return Reply(Outcome.FAILED, reply.service)
+        return reply
+
+    def capacity(self, now: float) -> float:
+        """The server's."""
+        return self.inner.capacity(now)
 
 
 def _broken(reply: Reply) -> Reply:

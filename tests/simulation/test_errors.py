@@ -1,0 +1,63 @@
+"""Sites that answer 500 and never 429: by chance, beyond a limit, or beyond one that falls."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from scrapy_adaptive.models import (
+    BucketServer,
+    ErrorServer,
+    FreeServer,
+    NoisyServer,
+    SlowServer,
+    constant,
+    service,
+    stepped,
+)
+from scrapy_adaptive.simulate import ACCEPTED, Page, Server, simulate
+from scrapy_adaptive.simulation.crawl import Timeline
+
+
+def crawled(server: Server, seed: int, seconds: float = 300.0) -> Timeline:
+    """A crawl of that server, which answers 500 where it would refuse."""
+    settings = {"ADAPTIVE_TARGET_CONCURRENCY": "8", "ADAPTIVE_CEILING": "hold"}
+    return simulate(ErrorServer(server), seconds=seconds, settings=settings, seed=seed).timeline
+
+
+def bucket(rate: float, burst: float, since: float, factor: float) -> Server:
+    """A bucket whose pages take 50 ms, and whose rate falls at an instant."""
+    moves = stepped(constant(rate), factor, since)
+    return SlowServer(BucketServer(moves, burst), service("fixed", 0.05, random.Random(1)))
+
+
+def test_where_a_server_refuses_it_answers_500() -> None:
+    server = ErrorServer(BucketServer(constant(1.0), 1))
+    page = Page(1, "/")
+    assert server.on_arrival(0.0, page) is ACCEPTED
+    assert server.on_arrival(0.5, page).outcome.value == "failed"
+    assert server.capacity(0.0) == 1.0
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_some_failures_by_chance_do_not_hold_a_crawl_up(seed: int) -> None:
+    """One in five: three in a row come all 125 answers, and slow nothing down once it is known
+    that a slower pace does not help."""
+    without = crawled(FreeServer(0.05), seed)
+    line = crawled(NoisyServer(FreeServer(0.05), 0.2, random.Random(seed)), seed)
+    assert len(line.accepted) >= 0.4 * len(without.accepted)
+
+
+@pytest.mark.parametrize(("rate", "burst", "factor"), [(23.0, 22, 0.2), (11.6, 23, 0.22)])
+def test_a_host_of_which_a_fifth_is_left_is_not_asked_at_full_speed(
+    rate: float, burst: int, factor: float
+) -> None:
+    """It seems at first to fail as much at half of the pace, which is too fast as well. Where that
+    is believed to the end, up to two pages are lost for each that is served."""
+    lines = [crawled(bucket(rate, burst, 40.0, factor), seed, 160.0) for seed in range(4)]
+    served = sum(each >= 40.0 for line in lines for each in line.accepted)
+    failed = sum(each >= 40.0 for line in lines for each in line.failed)
+    assert served >= 0.8 * 4 * rate * factor * 120.0
+    assert failed <= 1.5 * served
+    assert sum(line.lost_count for line in lines) <= 0.3 * served
