@@ -227,12 +227,12 @@ class Failures:
         """It served a page: was that the end of its failures, or are they fewer by now?"""
         if self.is_known:
             self.is_known = (1.0 - self._ratio) ** self._count > CHANCE
-        elif not self._recent and self.is_slowed:
-            if self._evidence > 0.0:  # the next failure takes it back
-                self._evidence = SURE
+        elif self.is_slowed and not self._recent:
+            if self._evidence > 0.0:
+                self._evidence = SURE  # one more failure decides
             else:
                 self._know()
-        elif not self._recent:
+        if not (self._recent or self.is_slowed or self.is_known):
             self._gap = 0.0
 
     def _weigh(self, gap: float, *, failed: bool) -> None:
