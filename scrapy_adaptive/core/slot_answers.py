@@ -280,10 +280,10 @@ class Answers(Admission):
         is_alone = not failures.are_congestion(self._paced_rate)
         return "a lone failure is no congestion" if is_alone else ""
 
-    def _gap_of(self, permit: Permit) -> float:
+    def _gap_of(self, permit: Permit) -> float | None:
         """Seconds from the request before to this one; a crawl that had nothing to ask for was not
-        slow."""
-        return min(permit.gap, max(IDLE, self.delay))
+        slow. None if it was sent before the present epoch began."""
+        return min(permit.gap, max(IDLE, self.delay)) if self.is_news(permit) else None
 
     def _look_at_failures(self, now: float) -> None:
         """A dead host is owed no pace; one that is there again is met without a volley."""

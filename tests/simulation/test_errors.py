@@ -18,6 +18,7 @@ from scrapy_adaptive.models import (
 )
 from scrapy_adaptive.simulate import ACCEPTED, Page, Server, simulate
 from scrapy_adaptive.simulation.crawl import Timeline
+from scrapy_adaptive.simulation.servers.rates import Rate
 
 
 def crawled(server: Server, seed: int, seconds: float = 300.0) -> Timeline:
@@ -26,9 +27,8 @@ def crawled(server: Server, seed: int, seconds: float = 300.0) -> Timeline:
     return simulate(ErrorServer(server), seconds=seconds, settings=settings, seed=seed).timeline
 
 
-def bucket(rate: float, burst: float, since: float, factor: float) -> Server:
-    """A bucket whose pages take 50 ms, and whose rate falls at an instant."""
-    moves = stepped(constant(rate), factor, since)
+def slow(moves: Rate, burst: float) -> Server:
+    """A bucket whose pages take 50 ms."""
     return SlowServer(BucketServer(moves, burst), service("fixed", 0.05, random.Random(1)))
 
 
@@ -40,13 +40,25 @@ def test_where_a_server_refuses_it_answers_500() -> None:
     assert server.capacity(0.0) == 1.0
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_some_failures_by_chance_do_not_hold_a_crawl_up(seed: int) -> None:
+def test_some_failures_by_chance_do_not_hold_a_crawl_up() -> None:
     """One in five: three in a row come all 125 answers, and slow nothing down once it is known
     that a slower pace does not help."""
-    without = crawled(FreeServer(0.05), seed)
-    line = crawled(NoisyServer(FreeServer(0.05), 0.2, random.Random(seed)), seed)
-    assert len(line.accepted) >= 0.4 * len(without.accepted)
+    without = crawled(FreeServer(0.05), 1)
+    lines = [
+        crawled(NoisyServer(FreeServer(0.05), 0.2, random.Random(seed)), seed) for seed in range(4)
+    ]
+    assert sum(len(line.accepted) for line in lines) >= 0.4 * 4 * len(without.accepted)
+
+
+def test_a_host_that_was_away_and_comes_back_weaker_is_asked_for_what_is_left() -> None:
+    """Nothing is served for six seconds, all test requests fail, and the host is called gone; then
+    a quarter is left. What failed meanwhile says nothing of its pages."""
+    moves = stepped(stepped(constant(24.0), 1e-3, 40.0), 250.0, 46.0)
+    lines = [crawled(slow(moves, 5), seed, 246.0) for seed in range(4)]
+    served = sum(each >= 46.0 for line in lines for each in line.accepted)
+    failed = sum(each >= 46.0 for line in lines for each in line.failed)
+    assert served >= 0.8 * 4 * 6.0 * 200.0
+    assert failed <= 1.5 * served
 
 
 @pytest.mark.parametrize(("rate", "burst", "factor"), [(23.0, 22, 0.2), (11.6, 23, 0.22)])
@@ -55,7 +67,8 @@ def test_a_host_of_which_a_fifth_is_left_is_not_asked_at_full_speed(
 ) -> None:
     """It seems at first to fail as much at half of the pace, which is too fast as well. Where that
     is believed to the end, up to two pages are lost for each that is served."""
-    lines = [crawled(bucket(rate, burst, 40.0, factor), seed, 160.0) for seed in range(4)]
+    moves = stepped(constant(rate), factor, 40.0)
+    lines = [crawled(slow(moves, burst), seed, 160.0) for seed in range(4)]
     served = sum(each >= 40.0 for line in lines for each in line.accepted)
     failed = sum(each >= 40.0 for line in lines for each in line.failed)
     assert served >= 0.8 * 4 * rate * factor * 120.0

@@ -124,7 +124,7 @@ class Failures:
         self._count = 0
         """Answers since it was slowed down; once that is known, pages served in a row."""
         self._failed_count = 0
-        """Those of them that were failures."""
+        """Failures since it was slowed down."""
 
     @property
     def is_dead(self) -> bool:
@@ -184,8 +184,13 @@ class Failures:
 
     def _know(self) -> None:
         """What has failed while it was slow is what its pages fail by themselves."""
-        self._compare((self._failed_count + 0.5) / (self._count + 1.0), self._gap)
+        self._compare(self._share, self._gap)
         self.is_slowed, self.is_known = False, True
+
+    @property
+    def _share(self) -> float:
+        """What has failed since it was slowed down, as a share; even chances before any has."""
+        return (self._failed_count + 1.0) / (self._count + 2.0)
 
     def _compare(self, ratio: float, gap: float) -> None:
         """What comes is compared with that share of failures, at that pace."""
@@ -196,8 +201,9 @@ class Failures:
         """Refusals have taught something: it is not taken back with what failures have."""
         self.is_slowed = False
 
-    def on_accepted(self, gap: float) -> None:
-        """The site served a request, which left so many seconds after the one before."""
+    def on_accepted(self, gap: float | None) -> None:
+        """The site served a request, which left so many seconds after the one before; None if it
+        left before the present pace was set."""
         if self._recent or self.is_slowed or self.is_known:
             self._weigh(gap, failed=False)
             self._remember(failed=False)
@@ -210,11 +216,12 @@ class Failures:
         self.is_gone = self._is_silent = False
         self._failed_tests = 0
 
-    def on_failed(self, gap: float, *, silent: bool, counts: bool) -> None:
+    def on_failed(self, gap: float | None, *, silent: bool, counts: bool) -> None:
         """The site broke.
 
         Args:
-            gap: seconds from the request before to the one that failed.
+            gap: seconds from the request before to the one that failed; None if that left before
+                the present pace was set.
             silent: nothing came back.
             counts: it is not known to be the fault of the page.
         """
@@ -227,25 +234,26 @@ class Failures:
         """It served a page: was that the end of its failures, or are they fewer by now?"""
         if self.is_known:
             self.is_known = (1.0 - self._ratio) ** self._count > CHANCE
-        elif self.is_slowed and not self._recent:
+        elif self.is_slowed and not self._recent and self._count >= HISTORY:
             if self._evidence > 0.0:
                 self._evidence = SURE  # one more failure decides
             else:
                 self._know()
-        if not (self._recent or self.is_slowed or self.is_known):
-            self._gap = 0.0
 
-    def _weigh(self, gap: float, *, failed: bool) -> None:
+    def _weigh(self, gap: float | None, *, failed: bool) -> None:
         """What one more answer says of whether fewer fail at a slower pace, and more at a faster
         one."""
-        self._gap += (gap - self._gap) / LATELY if self._gap else gap
+        if gap is None:
+            return
+        is_first = not (self._gap and (self._recent or self.is_slowed or self.is_known))
+        self._gap += gap - self._gap if is_first else (gap - self._gap) / LATELY
         if not (self.is_slowed or self.is_known):
             return
         pages = self._ratio
         if self.is_slowed:
-            pages = min((self._failed_count + 1.0) / (self._count + 2.0), MOST_RATIO)
+            pages = min(self._share, MOST_RATIO)
         self._count = 0 if failed and self.is_known else self._count + 1
-        self._failed_count += failed
+        self._failed_count += failed and self.is_slowed
         if not self._gap_before:
             return
         served = (1.0 - self._ratio) * gap / self._gap_before
@@ -264,12 +272,14 @@ class Failures:
         self._failed_tests += 1
         if self._failed_tests >= TESTS:
             self.is_gone = True
+            self.is_slowed = self.is_known = False
             self._failed_tests = 0
         return self.is_gone
 
     def forgive(self) -> None:
         """The failures of late were the crawler's own line's."""
         self._recent = 0
+        self.is_slowed = self.is_known = False
         self.on_answered()
 
 
