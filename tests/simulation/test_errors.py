@@ -40,9 +40,9 @@ def test_where_a_server_refuses_it_answers_500() -> None:
     assert server.capacity(0.0) == 1.0
 
 
-def test_some_failures_by_chance_do_not_hold_a_crawl_up() -> None:
-    """One in five: three in a row come all 125 answers, and slow nothing down once it is known
-    that a slower pace does not help."""
+def test_some_failures_by_chance_leave_a_crawl_two_fifths_of_its_pace() -> None:
+    """One in five, for five minutes: three in a row come all 125 answers, and slow less down once
+    it is known that a slower pace does not help."""
     without = crawled(FreeServer(0.05), 1)
     lines = [
         crawled(NoisyServer(FreeServer(0.05), 0.2, random.Random(seed)), seed) for seed in range(4)
