@@ -111,6 +111,7 @@ class Admission:
     _backoff: Backoff
     _sent_at: Instant
     _failures: Failures
+    accepted_count: int
 
     def __init__(
         self, key: str, limits: Limits, ceiling: Ceiling, now: float, *, drain: float = DRAIN

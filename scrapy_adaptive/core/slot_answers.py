@@ -9,6 +9,7 @@ Laws
 
 from __future__ import annotations
 
+import math
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -109,7 +110,7 @@ class Answers(Admission):
         if self._failures is UNTRIED:
             self._failures = UNHURT
         if self._failures is not UNHURT:
-            self._failures.on_accepted(self._gap_of(permit))
+            self._failures.on_accepted(self._gap_of(permit), is_test=permit.probe)
         if self.suspected is not NONE_SUSPECTED:
             known = self.suspected.refuses_first
             self.suspected.on_accepted(answer.page)
@@ -192,7 +193,7 @@ class Answers(Admission):
         """A refusal that no page is to blame for: it begins an epoch, or goes on with one."""
         if not self.is_news(permit):
             return self._on_late(answer, now, chance)
-        if permit.probe and not (self._cuts_nothing and not self._is_tested(answer)):
+        if permit.probe and not self._cuts_nothing:
             wait = self._after_probe(answer)
             event, why = Event.PROBE_REFUSED, f"probe {answer.outcome.value}"
         else:
@@ -226,10 +227,10 @@ class Answers(Admission):
     def _trip(self, permit: Permit, answer: Answer, now: float) -> tuple[float, str]:
         """An epoch begins: seconds of its first wait, and the rate that was refused, in words."""
         failed = answer.outcome is Outcome.FAILED
-        is_tested, again = self._is_tested(answer), failed and self._failures.is_slowed
-        rate = self._begin_epoch(now, permit, again=again, cuts=not is_tested)
+        again = failed and self._failures.is_slowed
+        rate = self._begin_epoch(now, permit, again=again)
         if failed:
-            self._failures.on_slowed(rate)
+            self._failures.on_slowed()
         self._failed_epoch = failed
         debt = self.ceiling.debt()
         wait = self._backoff.first(
@@ -238,11 +239,6 @@ class Answers(Admission):
         return wait, f"{rate:.3g}/s" + (
             f", {self.rate:.3g}/s from here" if self.rate < rate else ""
         )
-
-    def _is_tested(self, answer: Answer) -> bool:
-        """Whether it failed while it is seen if a host fails less at a slower pace: this one is
-        kept."""
-        return answer.outcome is Outcome.FAILED and self._failures.is_tested(self._paced_rate)
 
     def _is_first_visit(self, answer: Answer) -> bool:
         """Whether it is refused for that alone."""
@@ -263,22 +259,39 @@ class Answers(Admission):
         """Count a failure; returns why it slows nothing down, and nothing where it does."""
         failures = self._failures
         is_page = self.suspected.is_failing(answer.page) and answer.announced is None
-        failures.on_failed(self._gap_of(permit), silent=answer.silent, counts=not is_page)
+        failures.on_failed(
+            self._gap_of(permit),
+            silent=answer.silent,
+            counts=not is_page,
+            is_test=permit.probe,
+            served=self.accepted_count,
+        )
         if self.phase is Phase.CLOSED and failures.are_in_vain():
             self.suspected.on_rollback()
             self.ceiling.on_rollback(now)
             return "as many fail at any pace"
-        if is_page and not failures.are_its_own:
+        if is_page and not failures.are_more:
             self._roll_back_for(answer.page, now)
             return "this page fails while others are served"
         if self.phase is not Phase.CLOSED:
             if not permit.probe or not failures.on_test_failed():
                 return ""
             self._end_pause(now)
+            self._pace_gone(now)
+        elif failures.is_gone:
+            failures.on_test_failed()
+            self._pace_gone(now)
         if failures.is_gone:
             return "the host is gone: nothing waits for it"
-        is_alone = not failures.are_congestion(self._paced_rate)
-        return "a lone failure is no congestion" if is_alone else ""
+        return "" if failures.are_congestion else "a lone failure is no congestion"
+
+    def _pace_gone(self, now: float) -> None:
+        """A host that is gone, but answers, is not met at once by the pace that was before."""
+        rate = self._failures.gone_rate()
+        if rate == math.inf:
+            self.ceiling.on_rollback(now)
+        elif rate is not None:
+            self.ceiling.recall(Learned(rate))
 
     def _gap_of(self, permit: Permit) -> float | None:
         """Seconds from the request before to this one; a crawl that had nothing to ask for was not
@@ -317,23 +330,19 @@ class Answers(Admission):
         self.ceiling.on_class_split(now)
         self._cuts_nothing = True
 
-    def _begin_epoch(
-        self, now: float, permit: Permit, *, again: bool = False, cuts: bool = True
-    ) -> float:
+    def _begin_epoch(self, now: float, permit: Permit, *, again: bool = False) -> float:
         """The ceiling hears of it, once: it cuts now, or when a test request has ended the pause.
 
         Args:
             again: the host was slowed down for its failures already.
-            cuts: the ceiling hears of it.
 
         Returns the rate that was refused, 1/s.
         """
         refused_rate = self._paced_rate
         self._epoch_at = now
-        self._cuts_nothing = not cuts
+        self._cuts_nothing = False
         self.suspected.on_epoch()
-        if cuts:
-            self.ceiling.on_congestion(now, permit, rate=refused_rate, again=again)
+        self.ceiling.on_congestion(now, permit, rate=refused_rate, again=again)
         self.pace.drain(now)
         return refused_rate
 

@@ -15,9 +15,9 @@ AUTO = Limits(target_concurrency=math.inf)
 
 
 def served(limits: Limits = AUTO) -> Virtual:
-    """A host that has served ten pages."""
+    """A host that has served 24 pages."""
     virtual = Virtual(limits)
-    virtual.fetch(10)
+    virtual.fetch(24)
     return virtual
 
 
@@ -86,6 +86,27 @@ class TestGone:
             virtual.fail(virtual.send())
         assert virtual.slot().phase is Phase.CLOSED
         assert virtual.slot().delay == pace
+
+    def test_such_a_one_is_met_by_a_pace_that_doubles_with_each_four_failures(self) -> None:
+        """It may be kept down by what it is asked. It had served half of 20/s, or was taken to."""
+        virtual = served(Limits(target_concurrency=math.inf, start_delay=0.05))
+        rates = []
+        for _ in range(7 + 8):
+            virtual.wait_out()
+            virtual.fail(virtual.send())
+            rates.append(virtual.slot().rate)
+        assert rates[6:] == pytest.approx([*[10.0] * 4, *[20.0] * 5])
+
+    def test_what_it_serves_ends_that_at_the_pace_that_it_has(self) -> None:
+        virtual = served(Limits(target_concurrency=math.inf, start_delay=0.05))
+        for _ in range(7):
+            virtual.wait_out()
+            virtual.fail(virtual.send())
+        virtual.wait_out()
+        virtual.accept(virtual.send())
+        virtual.wait_out()
+        virtual.fail(virtual.send())
+        assert 10.0 <= virtual.slot().rate < 11.0
 
     def test_when_it_serves_again_the_pace_that_it_had_holds(self) -> None:
         virtual = served(Limits(start_delay=1.0))

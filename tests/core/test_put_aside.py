@@ -112,7 +112,7 @@ class TestPutAside:
     def failing(self) -> tuple[Virtual, Slot]:
         """A host that was never refused fails while a shared limit holds, which then ends."""
         virtual = Virtual(UNPACED, ceiling="hold")
-        virtual.fetch(5)
+        virtual.fetch(24)
         slot = virtual.slot()
         taught = slot.begin_anew(Hold(math.inf), virtual.now)
         for _ in range(3):

@@ -348,25 +348,15 @@ class TestDoubts:
 
 
 def fail_until(virtual: Virtual, why: str) -> None:
-    """Every other page fails, until that is what comes of it."""
-    for _ in range(100):
+    """Four of five fail by chance, until that is what comes of it."""
+    chance = random.Random(1)
+    for _ in range(1000):
         virtual.wait_out()
-        decision = virtual.fail(virtual.send())
-        virtual.fetch()
+        answer = virtual.fail if chance.random() < 0.8 else virtual.accept
+        decision = answer(virtual.send())
         if why in (decision.event.value, decision.why):
             return
     raise AssertionError(why)
-
-
-def half_failing() -> Virtual:
-    """A host of which every other page fails; the last one was served."""
-    virtual = Virtual(Limits(target_concurrency=math.inf))
-    virtual.fetch(20)
-    for _ in range(50):
-        virtual.wait_out()
-        virtual.fail(virtual.send())
-        virtual.fetch()
-    return virtual
 
 
 def fails_above(rate: float, chance: random.Random) -> list[bool]:
@@ -385,23 +375,40 @@ def fails_above(rate: float, chance: random.Random) -> list[bool]:
 class TestFailures:
     """Other 5xx and lost connections: congestion only when they are not alone."""
 
-    def test_three_failures_in_a_row_are_congestion(self) -> None:
-        virtual = Virtual(UNPACED)
-        virtual.fetch(10)
-        events = [virtual.fail(virtual.send()).event for _ in range(3)]
-        assert events == [Event.LONE_FAILURE, Event.LONE_FAILURE, Event.TRIPPED]
-
-    @pytest.mark.parametrize(("last_gap", "event"), [(2, Event.TRIPPED), (3, Event.LONE_FAILURE)])
-    def test_five_failures_of_the_last_ten_answers_are_congestion(
-        self, last_gap: int, event: Event
+    @pytest.mark.parametrize(("served", "failures"), [(5, 5), (10, 4), (24, 3), (1000, 3)])
+    def test_failures_in_a_row_are_congestion_the_sooner_the_more_was_served(
+        self, served: int, failures: int
     ) -> None:
-        """F a F a F a F a a F are ten answers; with one more between, the first is forgotten."""
+        """Of 24 served pages .4 / 28 would fail, two standard errors more are .059: three failures
+        are ln(.31 / .0143) + ln(.334 / .0483) + ln(.341 / .059) = 6.76, more than 6.5."""
         virtual = Virtual(UNPACED)
-        virtual.fetch(10)
-        for gap in (1, 1, 1, last_gap):
+        virtual.fetch(served)
+        events = [virtual.fail(virtual.send()).event for _ in range(failures)]
+        assert events == [*[Event.LONE_FAILURE] * (failures - 1), Event.TRIPPED]
+
+    @pytest.mark.parametrize(("gap", "failures"), [(1, 3), (2, 4)])
+    def test_so_are_failures_close_together(self, gap: int, failures: int) -> None:
+        """Each page served between takes ln(1 / .7) = .36 from that."""
+        virtual = Virtual(UNPACED)
+        virtual.fetch(30)
+        for _ in range(failures - 1):
             assert virtual.fail(virtual.send()).event is Event.LONE_FAILURE
             virtual.fetch(gap)
-        assert virtual.fail(virtual.send()).event is event
+        assert virtual.fail(virtual.send()).event is Event.TRIPPED
+
+    def test_as_many_as_before_are_none_at_a_faster_pace(self) -> None:
+        """One of five fails from the start, by chance, and three in a row come now and then."""
+        chance = random.Random(1)
+        virtual = Virtual(Limits(target_concurrency=math.inf, start_delay=1.0), ceiling="hold")
+        virtual.fetch()
+        events = []
+        for _ in range(1000):
+            virtual.wait_out()
+            answer = virtual.fail if chance.random() < 0.2 else virtual.accept
+            events.append(answer(virtual.send()).event)
+        in_a_row = [Event.LONE_FAILURE] * 3
+        assert sum(events[n : n + 3] == in_a_row for n in range(998)) >= 3
+        assert events.count(Event.TRIPPED) <= 1
 
     def test_a_page_that_fails_again_while_others_are_served_is_never_congestion(self) -> None:
         """Its retries come in a row at the end of a crawl: the host is not to blame."""
@@ -422,7 +429,7 @@ class TestFailures:
             virtual.wait_out()
             events.append(virtual.fail(virtual.send()).event)
             virtual.fetch()
-        assert 1 <= events.count(Event.TRIPPED) <= 3
+        assert 1 <= events.count(Event.TRIPPED) <= 4
         assert virtual.slot().delay <= delay
 
     @pytest.mark.parametrize("ceiling", ["aimd", "hold"])
@@ -464,26 +471,6 @@ class TestFailures:
         failed = [fails_above(2.0, random.Random(seed)) for seed in range(6)]
         assert sum(sum(each[300:]) for each in failed) < 0.3 * 6 * 300
 
-    def test_from_then_on_ten_failures_in_a_row_are_congestion(self) -> None:
-        virtual = half_failing()
-        events = []
-        for _ in range(10):
-            virtual.wait_out()
-            events.append(virtual.fail(virtual.send()).event)
-        assert events == [*[Event.LONE_FAILURE] * 9, Event.TRIPPED]
-
-    def test_as_many_pages_served_in_a_row_as_they_hardly_let_it_forget_that(self) -> None:
-        """Half of the pages fail: .5 ^ 13 is a chance of 1.2e-4, .5 ^ 14 one of .6e-4. The last
-        page was served."""
-        for served, last in ((12, Event.LONE_FAILURE), (13, Event.TRIPPED)):
-            virtual = half_failing()
-            virtual.fetch(served)
-            events = []
-            for _ in range(3):
-                virtual.wait_out()
-                events.append(virtual.fail(virtual.send()).event)
-            assert events == [Event.LONE_FAILURE, Event.LONE_FAILURE, last]
-
     def test_a_host_that_fails_above_a_rate_is_kept_slow(self) -> None:
         """More than four requests a second bring it down."""
         virtual = Virtual(Limits(target_concurrency=math.inf))
@@ -511,7 +498,7 @@ class TestFailures:
             asked += 1
             (virtual.fail if tokens < 1.0 else virtual.accept)(virtual.send())
             tokens -= tokens >= 1.0
-        assert asked <= 2 * left * 100
+        assert asked <= 2.1 * left * 100
 
     @pytest.mark.parametrize("ceiling", ["aimd", "hold"])
     def test_what_a_refusal_has_taught_is_not_taken_back_with_that(self, ceiling: str) -> None:
@@ -520,6 +507,8 @@ class TestFailures:
         virtual.fetch(20)
 
         fail_until(virtual, "tripped")
+        virtual.wait_out()
+        virtual.fetch()
         for _ in range(3):
             virtual.wait_out()
             assert virtual.refuse(virtual.send()).event is Event.TRIPPED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -16,7 +17,7 @@ from scrapy_adaptive.models import (
     service,
     stepped,
 )
-from scrapy_adaptive.simulate import ACCEPTED, Page, Server, simulate
+from scrapy_adaptive.simulate import ACCEPTED, Outcome, Page, Reply, Server, simulate
 from scrapy_adaptive.simulation.crawl import Timeline
 from scrapy_adaptive.simulation.servers.rates import Rate
 
@@ -40,14 +41,41 @@ def test_where_a_server_refuses_it_answers_500() -> None:
     assert server.capacity(0.0) == 1.0
 
 
-def test_some_failures_by_chance_leave_a_crawl_two_fifths_of_its_pace() -> None:
-    """One in five, for five minutes: three in a row come all 125 answers, and slow less down once
-    it is known that a slower pace does not help."""
+@pytest.mark.parametrize(("share", "left"), [(0.1, 0.8), (0.2, 0.6), (0.3, 0.5)])
+def test_failures_by_chance_leave_a_crawl_most_of_its_pace(share: float, left: float) -> None:
+    """For five minutes; nothing would leave it 90, 80 and 70 % of the pages."""
     without = crawled(FreeServer(0.05), 1)
     lines = [
-        crawled(NoisyServer(FreeServer(0.05), 0.2, random.Random(seed)), seed) for seed in range(4)
+        crawled(NoisyServer(FreeServer(0.05), share, random.Random(seed)), seed)
+        for seed in range(4)
     ]
-    assert sum(len(line.accepted) for line in lines) >= 0.4 * 4 * len(without.accepted)
+    assert sum(len(line.accepted) for line in lines) >= left * 4 * len(without.accepted)
+
+
+class Section:
+    """A site some of whose pages from 300 to 600 are broken.
+
+    Args:
+        share: of these pages.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+
+    def on_arrival(self, now: float, page: Page) -> Reply:
+        """An answer after 50 ms."""
+        is_broken = 300 <= page.number < 600 and random.Random(page.number).random() < self._share
+        return Reply(Outcome.FAILED if is_broken else Outcome.ACCEPTED, 0.05)
+
+    def capacity(self, now: float) -> float:
+        """Nothing bounds it."""
+        return math.inf
+
+
+def test_a_broken_section_of_a_site_is_no_host_in_trouble_for_long() -> None:
+    """One in two pages; without one in trouble its first 2,000 pages take half a minute."""
+    lines = [crawled(Section(0.5), seed, 120.0) for seed in range(4)]
+    assert min(len(line.accepted) for line in lines) >= 2000
 
 
 def test_a_host_that_was_away_and_comes_back_weaker_is_asked_for_what_is_left() -> None:

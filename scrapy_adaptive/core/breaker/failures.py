@@ -2,33 +2,29 @@
 
 Laws
 ----
-* A lone failure says nothing; half of the last ten answers, or three in a row, are congestion.
+* What a host usually fails at slower paces is what its pages fail by themselves. More than that
+  are congestion: three in a row where a host had hardly failed, more where it often does.
 * A host that never served and does not answer is dead: there is nobody to be polite to.
 * A host that fails `TESTS` tests in a row is gone: no pause waits for it any more. If it does not
-  even answer, it is dead.
+  even answer, it is dead; else it may be kept down by what it is asked, and is met by a pace that
+  doubles as it fails on.
 * Whatever it serves ends that.
 * A host that is slowed down to what it had served fails less, if the failures are its own. If it
-  fails about as much, they are its pages'. What slowed it down is taken back then, but not what a
-  refusal has taught meanwhile.
-* What has failed while it was slow is what its pages fail by themselves. From then on failures are
-  congestion if there are more of them at a faster pace, or no end of them; until it has served
-  more pages in a row than such a share lets it by chance.
+  fails about as much, and no more than at paces slower still, they are its pages'. What slowed it
+  down is taken back then, but not what a refusal has taught meanwhile.
 
-**Source**: A. Wald, Sequential Tests of Statistical Hypotheses, 1945.
+**Source**: A. Wald, Sequential Tests of Statistical Hypotheses, 1945; E. S. Page, Continuous
+Inspection Schemes, 1954.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated
 
-from scrapy_adaptive.core.state.fields import Range, Seconds
-
-FAILURES = 5
-"""Failures among the last `HISTORY` answers that are congestion."""
-
-FAILURES_IN_A_ROW = 3
-"""Failures with no acceptance between that are congestion."""
+from scrapy_adaptive.core.state.fields import Count, Range, Seconds
 
 HISTORY = 10
 """Answers looked back at."""
@@ -36,31 +32,84 @@ HISTORY = 10
 LATELY = 4
 """Requests over which the gap between them is averaged."""
 
+MEMORY = 24
+"""Answers at one pace, to a doubling, that are remembered."""
+
 TESTS = 4
 """Test requests in a row that fail before the host is gone: .25, .75, 1.75 and 2.75 s after it
 failed. A server that is started anew is often back by then; a dead one holds no crawl up for
 longer."""
 
-NEAR = 1.02
-"""How much more than that a ceiling may allow meanwhile, as a multiple."""
+GUESS = 0.1
+"""Share of failures that is usual, as long as nothing is known of slower paces."""
+
+WEIGHT = 4.0
+"""Answers that this guess is worth."""
+
+START = (0.5, 0.25, 0.125, 0.125)
+"""Shares of the requests that were served before the first failure which are taken for served at a
+half of its pace, at a quarter, and so on: a start doubles its pace."""
+
+EXCUSED = 0.4
+"""Share of failures, at most, that is taken for its pages' before a slower pace was tried."""
+
+LESS = 0.7
+"""How much of what it usually serves a host in trouble serves, at most."""
 
 FEWER = 8.0
-"""How many times fewer a host in trouble fails, at least, at a pace that it had served; and serves,
-at most, at any pace that is faster."""
+"""How many times fewer it fails, at least, at a pace that it had served."""
 
 MOST_RATIO = 0.9
-"""Share of failures, at most, that a host is taken to have had when it was slowed down."""
+"""Share of failures, at most, that a host or its pages are taken to have."""
+
+HELPED = 3.0
+"""Log likelihood ratio from which less fails at slower paces than at faster ones: twenty to one."""
+
+GENTLE = 1.0
+"""Requests a second, at least, that a host is asked for which is gone and answers."""
 
 SURE = 6.5
 """Log likelihood ratio from which its failures are its pages', or below whose negative they are its
 own: 665 to one."""
 
-CHANCE = 1e-4
-"""Chance of as many pages served in a row, below which what its pages fail by themselves is taken
-for less by now."""
+SHORTEST = 1e-4
+"""Seconds from which the gaps between requests are counted in doublings."""
 
 _ALL = 2**HISTORY - 1
-_IN_A_ROW = 2**FAILURES_IN_A_ROW - 1
+
+
+@dataclass(slots=True)
+class Tally:
+    """Answers at one pace, the latest of them."""
+
+    count: Count = 0.0
+    failed: Count = 0.0
+
+    def add(self, *, failed: bool) -> None:
+        """One more."""
+        if self.count >= MEMORY:
+            self.failed -= self.failed / MEMORY
+            self.count -= 1.0
+        self.count += 1.0
+        self.failed += failed
+
+    @property
+    def share(self) -> float:
+        """Of failures."""
+        return self.failed / self.count if self.count else 0.0
+
+    @property
+    def likelihood(self) -> float:
+        """Log likelihood of so many failures at that share."""
+        served = self.count - self.failed
+        terms = ((self.failed, self.share), (served, 1.0 - self.share))
+        return sum(count * math.log(share) for count, share in terms if count > 0.0 < share)
+
+
+def _sum(tallies: Iterable[Tally]) -> Tally:
+    """Of several paces."""
+    each = list(tallies)
+    return Tally(sum(one.count for one in each), sum(one.failed for one in each))
 
 
 class Failures:
@@ -73,6 +122,7 @@ class Failures:
     __slots__ = (
         "_count",
         "_evidence",
+        "_excess",
         "_failed_count",
         "_failed_tests",
         "_gap",
@@ -80,6 +130,7 @@ class Failures:
         "_is_silent",
         "_ratio",
         "_recent",
+        "_tallies",
         "is_gone",
         "is_known",
         "is_serving",
@@ -96,9 +147,11 @@ class Failures:
     _gap: Seconds
     _gap_before: Seconds
     _ratio: Annotated[float, Range(1e-9, MOST_RATIO)]
-    _evidence: Annotated[float, Range(-SURE, SURE)]
+    _evidence: Annotated[float, Range(-SURE, 2.0 * SURE)]
+    _excess: Annotated[float, Range(0.0, SURE)]
     _count: Annotated[int, Range(0)]
     _failed_count: Annotated[int, Range(0)]
+    _tallies: dict[int, Tally]
 
     def __init__(self, *, is_serving: bool = False) -> None:
         self.is_serving = is_serving
@@ -109,55 +162,43 @@ class Failures:
         self._is_silent = False
         """Whether nothing came back for the last request."""
         self._failed_tests = 0
+        """In a row; once it is gone, all that failed since."""
         self.is_slowed = False
         """Whether it was slowed down for its failures, and that is not taken back."""
         self.is_known = False
-        """Whether it was, and what its pages fail by themselves is known."""
+        """Whether it was, and it has shown what it fails by itself while it was slow."""
         self._gap = 0.0
-        """Mean seconds between its latest requests, since one failed."""
+        """Mean seconds between its latest requests."""
         self._gap_before = 0.0
         """The same when it was slowed down; once that is known, while it was slow."""
         self._ratio = 0.5
         """Share of the answers that were failures then."""
         self._evidence = 0.0
-        """Log likelihood ratio that it fails as much since then, whatever its pace."""
+        """Log likelihood ratio that it fails as much since it was slowed down, whatever its
+        pace."""
+        self._excess = 0.0
+        """Log likelihood ratio that it fails more than usual by now: a CUSUM."""
         self._count = 0
-        """Answers since it was slowed down; once that is known, pages served in a row."""
+        """Answers since it was slowed down."""
         self._failed_count = 0
         """Failures since it was slowed down."""
+        self._tallies: dict[int, Tally] = {}
+        """By the gap between requests, in doublings of `SHORTEST`."""
 
     @property
     def is_dead(self) -> bool:
         """Whether it does not answer and cannot be hurt: no pace but the user's own is needed."""
         return self._is_silent and (self.is_gone or not self.is_serving)
 
-    def are_congestion(self, rate: float) -> bool:
-        """Whether so many failed, by now at this rate, that a host that was serving is in
-        trouble."""
-        if not self.is_serving:
-            return False
-        are_many = self.are_its_own if self.is_known else self._are_many(rate)
-        return are_many or self._recent == _ALL
-
-    def _are_many(self, rate: float) -> bool:
-        if self._recent & _IN_A_ROW == _IN_A_ROW:
-            return True
-        return self._recent.bit_count() >= FAILURES and not self.is_slow(rate)
-
-    def is_slow(self, rate: float) -> bool:
-        """Whether it was slowed down to a rate that it had served: failures would be fewer, were
-        they the host's."""
-        return self.is_slowed and rate <= NEAR * self.served_rate
-
-    def is_tested(self, rate: float) -> bool:
-        """Whether it is so slow, and seems to fail as much as before: this pace is kept, to be
-        sure."""
-        return self.is_slow(rate) and self._evidence > 0.0
+    @property
+    def are_more(self) -> bool:
+        """Whether more fail than usual by now, at slower paces."""
+        return self._excess >= SURE
 
     @property
-    def are_its_own(self) -> bool:
-        """Whether there are more of them at a faster pace than its pages' own."""
-        return self.is_known and self._evidence <= -SURE
+    def are_congestion(self) -> bool:
+        """Whether so many failed that a host that was serving is in trouble."""
+        return self.is_serving and self.are_more
 
     @property
     def served_rate(self) -> float:
@@ -166,21 +207,32 @@ class Failures:
             return 0.0
         return (1.0 - self._ratio) / self._gap_before
 
-    def on_slowed(self, rate: float) -> None:
-        """They were taken for congestion, at this rate."""
-        if self.are_its_own:  # what it served while it was slow is what it can
+    def on_slowed(self) -> None:
+        """They were taken for congestion."""
+        if self.is_known:  # what it served while it was slow is what it can
             self._compare(self._ratio, self._gap_before)
-        elif not self.is_tested(rate):
-            ratio = self._recent.bit_count() / HISTORY
-            self._compare(max(0.5, ratio), self._gap)
+        else:
+            self._compare(max(0.5, self._recent.bit_count() / HISTORY), self._gap)
         self.is_slowed, self.is_known = True, False
 
     def are_in_vain(self) -> bool:
         """Whether it was slowed down in vain; it says so once."""
-        if not self.is_slowed or self._evidence < SURE:
+        if not self.is_slowed or self._evidence - self._excess < SURE:
             return False
+        is_helped = self._is_helped
         self._know()
-        return True
+        return not is_helped
+
+    @property
+    def _is_helped(self) -> bool:
+        """Whether less fails at this pace and slower ones than at faster ones: two shares are much
+        likelier than one."""
+        pace = _doublings(self._gap)
+        slow = _sum(each for at, each in self._tallies.items() if at >= pace)
+        fast = _sum(each for at, each in self._tallies.items() if at < pace)
+        if fast.share <= slow.share:
+            return False
+        return fast.likelihood + slow.likelihood - _sum((fast, slow)).likelihood > HELPED
 
     def _know(self) -> None:
         """What has failed while it was slow is what its pages fail by themselves."""
@@ -190,24 +242,27 @@ class Failures:
     @property
     def _share(self) -> float:
         """What has failed since it was slowed down, as a share; even chances before any has."""
-        return (self._failed_count + 1.0) / (self._count + 2.0)
+        return min((self._failed_count + 1.0) / (self._count + 2.0), MOST_RATIO)
 
     def _compare(self, ratio: float, gap: float) -> None:
         """What comes is compared with that share of failures, at that pace."""
         self._ratio, self._gap_before = min(ratio, MOST_RATIO), gap
-        self._evidence, self._count, self._failed_count = 0.0, 0, 0
+        self._evidence = self._excess = 0.0
+        self._count = self._failed_count = 0
 
     def on_taught(self) -> None:
         """Refusals have taught something: it is not taken back with what failures have."""
         self.is_slowed = False
 
-    def on_accepted(self, gap: float | None) -> None:
+    def on_accepted(self, gap: float | None, *, is_test: bool) -> None:
         """The site served a request, which left so many seconds after the one before; None if it
         left before the present pace was set."""
-        if self._recent or self.is_slowed or self.is_known:
-            self._weigh(gap, failed=False)
+        if self._tallies:  # it has failed
+            self._weigh(gap, failed=False, is_test=is_test)
             self._remember(failed=False)
-            self._look_whether_it_is_over()
+            is_over = not self._recent and self._count >= HISTORY and self._evidence <= 0.0
+            if self.is_slowed and is_over:
+                self._know()
         self.is_serving = True
         self.on_answered()
 
@@ -216,7 +271,9 @@ class Failures:
         self.is_gone = self._is_silent = False
         self._failed_tests = 0
 
-    def on_failed(self, gap: float | None, *, silent: bool, counts: bool) -> None:
+    def on_failed(
+        self, gap: float | None, *, silent: bool, counts: bool, is_test: bool, served: int
+    ) -> None:
         """The site broke.
 
         Args:
@@ -224,63 +281,106 @@ class Failures:
                 the present pace was set.
             silent: nothing came back.
             counts: it is not known to be the fault of the page.
+            is_test: it was the test request of a pause.
+            served: requests that the slot was ever served.
         """
         self._is_silent = silent
-        self._weigh(gap, failed=True)  # a page that fails again counts: it does so at any pace
+        if gap is not None and not self._tallies:
+            pace, known = _doublings(gap), min(served, MEMORY)
+            self._tallies = {
+                pace + doublings: Tally(share * known)
+                for doublings, share in enumerate(START, start=1)
+            }
+        self._weigh(
+            gap, failed=True, is_test=is_test
+        )  # a page that fails again counts: it does so at any pace
         if counts:
             self._remember(failed=True)
 
-    def _look_whether_it_is_over(self) -> None:
-        """It served a page: was that the end of its failures, or are they fewer by now?"""
-        if self.is_known:
-            self.is_known = (1.0 - self._ratio) ** self._count > CHANCE
-        elif self.is_slowed and not self._recent and self._count >= HISTORY:
-            if self._evidence > 0.0:
-                self._evidence = SURE  # one more failure decides
-            else:
-                self._know()
-
-    def _weigh(self, gap: float | None, *, failed: bool) -> None:
+    def _weigh(self, gap: float | None, *, failed: bool, is_test: bool) -> None:
         """What one more answer says of whether fewer fail at a slower pace, and more at a faster
         one."""
         if gap is None:
             return
-        is_first = not (self._gap and (self._recent or self.is_slowed or self.is_known))
-        self._gap += gap - self._gap if is_first else (gap - self._gap) / LATELY
-        if not (self.is_slowed or self.is_known):
-            return
-        pages = self._ratio
+        self._gap += (gap - self._gap) / (LATELY if self._gap else 1)
+        if not (is_test or self.is_gone):  # these say nothing of pages
+            self._count_at(_doublings(self._gap), failed=failed)
         if self.is_slowed:
-            pages = min(self._share, MOST_RATIO)
-        self._count = 0 if failed and self.is_known else self._count + 1
-        self._failed_count += failed and self.is_slowed
+            self._compare_with_before(gap, failed=failed)
+
+    def _count_at(self, pace: int, *, failed: bool) -> None:
+        """Is that more than usual? And is it usual from here?"""
+        if failed:
+            pages = self._usual(pace)
+            self._excess += math.log((1.0 - LESS * (1.0 - pages)) / pages)
+        else:
+            self._excess += math.log(LESS)
+        self._excess = min(max(0.0, self._excess), SURE)
+        if pace not in self._tallies:
+            self._tallies = {**self._tallies, pace: Tally()}  # the one before may be shared
+        self._tallies[pace].add(failed=failed)
+
+    def _usual(self, pace: int) -> float:
+        """What its pages fail by themselves, as a share: what they did at slower paces and a
+        standard error, but no more than at this one too."""
+        guess = Tally(WEIGHT, GUESS * WEIGHT)
+        slower = [guess, *(each for at, each in self._tallies.items() if at > pace)]
+        until = [*slower, self._tallies.get(pace, Tally())]
+        share, count = _sum(slower).share, _sum(slower).count
+        error = math.sqrt(share * (1.0 - share) / count)
+        usual = max(share, min(_sum(until).share, share + error))
+        is_tried = self.is_slowed or self.is_known
+        return min(usual, max(EXCUSED, self._ratio) if is_tried else EXCUSED)
+
+    def _compare_with_before(self, gap: float, *, failed: bool) -> None:
+        """Does it fail as much as before it was slowed down, or less?"""
+        pages = self._share
+        self._count += 1
+        self._failed_count += failed
         if not self._gap_before:
             return
         served = (1.0 - self._ratio) * gap / self._gap_before
-        if self.is_slowed:
-            own, most = max(self._ratio / FEWER, min(1.0 - served, self._ratio)), SURE
-        else:
-            own, most = min(1.0 - (1.0 - pages) / FEWER, max(1.0 - served, pages)), 0.0
+        own = max(self._ratio / FEWER, min(1.0 - served, self._ratio))
         ratio = pages / own if failed else (1.0 - pages) / (1.0 - own)
-        self._evidence = min(max(-SURE, self._evidence + math.log(ratio)), most)
+        self._evidence = min(max(-SURE, self._evidence + math.log(ratio)), 2.0 * SURE)
 
     def _remember(self, *, failed: bool) -> None:
         self._recent = (self._recent << 1 | failed) & _ALL
 
     def on_test_failed(self) -> bool:
-        """A test request of a pause failed; returns whether the host is gone."""
+        """A test request of a pause failed, or one of a host that is gone; returns whether it
+        is."""
         self._failed_tests += 1
-        if self._failed_tests >= TESTS:
+        if self._failed_tests == TESTS:
             self.is_gone = True
+            if not self.is_slowed:
+                self._gap_before = 0.0
             self.is_slowed = self.is_known = False
-            self._failed_tests = 0
         return self.is_gone
+
+    def gone_rate(self) -> float | None:
+        """The pace from here of a host that is gone, 1/s: what it had served, and twice as much
+        each `TESTS` failures; infinite once, when that is its pace before; None where it stays."""
+        if self._is_silent or not self._gap_before or self._failed_tests % TESTS:
+            return None
+        served = max(GENTLE * self._gap_before, 1.0 - self._ratio)  # of the pace before
+        share = served * 2.0 ** (self._failed_tests // TESTS - 1)
+        if share < 1.0:
+            return share / self._gap_before
+        self._gap_before = 0.0
+        return math.inf
 
     def forgive(self) -> None:
         """The failures of late were the crawler's own line's."""
         self._recent = 0
+        self._excess = 0.0
         self.is_slowed = self.is_known = False
         self.on_answered()
+
+
+def _doublings(gap: float) -> int:
+    """Of a gap in seconds, those of `SHORTEST`."""
+    return round(math.log2(max(gap, SHORTEST) / SHORTEST))
 
 
 UNTRIED = Failures()
