@@ -76,6 +76,29 @@ def half_failing(arena: Arena) -> Job:
     return Job(numbered(arena.site(handler), 60))
 
 
+@scenario("1000 pages, a fifth of whose answers are a 500 by chance", most=30.0)
+def errors_by_chance(arena: Arena) -> Job:
+    """By chance, at any pace: a page is lost after three in a row, by stock Scrapy too."""
+
+    def handler(visit: Visit) -> Answer:
+        is_error = Random(f"{visit.path} {visit.count}").random() < 0.2
+        return Answer(500 if is_error else 200)
+
+    return Job(numbered(arena.site(handler), 1000))
+
+
+@scenario("1000 pages, half of 300 of which fail with a 500", most=60.0)
+def broken_section(arena: Arena) -> Job:
+    """Nothing fails before and after: the host may be in trouble."""
+
+    def handler(visit: Visit) -> Answer:
+        number = int(visit.path[6:])
+        is_broken = 300 <= number < 600 and Random(number).random() < 0.5
+        return Answer(500 if is_broken else 200)
+
+    return Job(numbered(arena.site(handler), 1000))
+
+
 @scenario("60 hosts of 2/s each, 30 pages each", refuses=True, most=45.0)
 def sixty_hosts(arena: Arena) -> Job:
     """Each meets its own limit in the same seconds; an ideal crawler takes 15 s."""
