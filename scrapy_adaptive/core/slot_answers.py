@@ -277,17 +277,13 @@ class Answers(Admission):
             if not permit.probe or not failures.on_test_failed():
                 return ""
             self._end_pause(now)
-            self._pace_gone(now)
-        elif failures.is_gone:
-            failures.on_test_failed()
-            self._pace_gone(now)
         if failures.is_gone:
+            self._pace_gone(failures.on_gone_failed(), now)
             return "the host is gone: nothing waits for it"
         return "" if failures.are_congestion else "a lone failure is no congestion"
 
-    def _pace_gone(self, now: float) -> None:
+    def _pace_gone(self, rate: float | None, now: float) -> None:
         """A host that is gone, but answers, is not met at once by the pace that was before."""
-        rate = self._failures.gone_rate()
         if rate == math.inf:
             self.ceiling.on_rollback(now)
         elif rate is not None:

@@ -97,6 +97,20 @@ class TestGone:
             rates.append(virtual.slot().rate)
         assert rates[6:] == pytest.approx([*[10.0] * 4, *[20.0] * 5])
 
+    @pytest.mark.parametrize("ceiling", ["aimd", "hold"])
+    def test_so_is_one_that_did_not_answer_for_long_before(self, ceiling: str) -> None:
+        """What did not answer says nothing of what it can do."""
+        virtual = Virtual(Limits(target_concurrency=math.inf, start_delay=0.05), ceiling=ceiling)
+        virtual.fetch(24)
+        for _ in range(5000):
+            cut_off(virtual, "a")
+        rates = []
+        for _ in range(8):
+            virtual.wait_out()
+            virtual.fail(virtual.send())
+            rates.append(virtual.slot().rate)
+        assert rates == pytest.approx([*[10.0] * 4, *[20.0] * 4])
+
     def test_what_it_serves_ends_that_at_the_pace_that_it_has(self) -> None:
         virtual = served(Limits(target_concurrency=math.inf, start_delay=0.05))
         for _ in range(7):

@@ -16,7 +16,7 @@ from scrapy_adaptive.core.headers.values import MAX_WAIT
 from scrapy_adaptive.core.permit import Permit
 from scrapy_adaptive.core.slot_config import Limits
 from scrapy_adaptive.core.slot_state import MOST_BYTES, MOST_OF_CLASS, STALE_AFTER
-from scrapy_adaptive.core.state.reading import AFTER_DAMAGE
+from scrapy_adaptive.core.state.reading import AFTER_DAMAGE, Clock, read_into
 from scrapy_adaptive.core.types import Answer, Decision, Outcome, Page, Reason
 from tests.core.test_governor_classes import SEARCH, fetch, recovered, split
 from tests.core.virtual import STEADY, Virtual
@@ -350,3 +350,15 @@ def test_what_is_kept_of_a_host_that_starts_again_is_what_it_had_learned() -> No
             assert kept <= learned
             kept = learned
     assert len(kept) == 8
+
+
+@pytest.mark.parametrize("tally", [[0.0, 5.0], [1e11, 0.0], [0.0, 1e11], [0.0, 0.0]])
+def test_whatever_a_state_says_of_failures_a_slot_goes_on(tally: list[float]) -> None:
+    """Numbers that are allowed each by itself."""
+    failing = {"is_serving": True, "_gap": 0.05, "_tallies": [[12, tally]]}
+    crawl = Virtual(LIMITS[0], ceiling="hold")
+    read_into(crawl.slot(), {"_failures": failing, "accepted_count": 9}, Clock(0.0, 0.0))
+    for _ in range(50):
+        crawl.wait_out()
+        crawl.fail(crawl.send())
+    assert crawl.slot().rate > 0.0

@@ -21,10 +21,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
-from scrapy_adaptive.core.state.fields import Count, Range, Seconds
+from scrapy_adaptive.core.state.fields import Count, Mark, Range, Seconds
 
 HISTORY = 10
 """Answers looked back at."""
@@ -78,38 +77,38 @@ SHORTEST = 1e-4
 _ALL = 2**HISTORY - 1
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(NamedTuple):
     """Answers at one pace, the latest of them."""
 
-    count: Count = 0.0
+    served: Count = 0.0
     failed: Count = 0.0
 
-    def add(self, *, failed: bool) -> None:
-        """One more."""
-        if self.count >= MEMORY:
-            self.failed -= self.failed / MEMORY
-            self.count -= 1.0
-        self.count += 1.0
-        self.failed += failed
+    @property
+    def answers(self) -> float:
+        """All of them."""
+        return self.served + self.failed
 
     @property
     def share(self) -> float:
         """Of failures."""
-        return self.failed / self.count if self.count else 0.0
+        return self.failed / self.answers if self.answers else 0.0
 
     @property
     def likelihood(self) -> float:
         """Log likelihood of so many failures at that share."""
-        served = self.count - self.failed
-        terms = ((self.failed, self.share), (served, 1.0 - self.share))
+        terms = ((self.failed, self.share), (self.served, 1.0 - self.share))
         return sum(count * math.log(share) for count, share in terms if count > 0.0 < share)
+
+    def after(self, *, failed: bool) -> Tally:
+        """The same and one more."""
+        kept = 1.0 - 1.0 / MEMORY if self.answers >= MEMORY else 1.0
+        return Tally(kept * self.served + (not failed), kept * self.failed + failed)
 
 
 def _sum(tallies: Iterable[Tally]) -> Tally:
     """Of several paces."""
     each = list(tallies)
-    return Tally(sum(one.count for one in each), sum(one.failed for one in each))
+    return Tally(sum(one.served for one in each), sum(one.failed for one in each))
 
 
 class Failures:
@@ -141,7 +140,7 @@ class Failures:
     is_gone: bool
     _recent: int
     _is_silent: bool
-    _failed_tests: int
+    _failed_tests: Annotated[int, Range(0, 1000)]
     is_slowed: bool
     is_known: bool
     _gap: Seconds
@@ -151,7 +150,7 @@ class Failures:
     _excess: Annotated[float, Range(0.0, SURE)]
     _count: Annotated[int, Range(0)]
     _failed_count: Annotated[int, Range(0)]
-    _tallies: dict[int, Tally]
+    _tallies: Annotated[dict[int, Tally], Mark.SPARE]
 
     def __init__(self, *, is_serving: bool = False) -> None:
         self.is_serving = is_serving
@@ -162,7 +161,7 @@ class Failures:
         self._is_silent = False
         """Whether nothing came back for the last request."""
         self._failed_tests = 0
-        """In a row; once it is gone, all that failed since."""
+        """In a row; once it is gone, what it has answered with an error since, too."""
         self.is_slowed = False
         """Whether it was slowed down for its failures, and that is not taken back."""
         self.is_known = False
@@ -257,7 +256,7 @@ class Failures:
     def on_accepted(self, gap: float | None, *, is_test: bool) -> None:
         """The site served a request, which left so many seconds after the one before; None if it
         left before the present pace was set."""
-        if self._tallies:  # it has failed
+        if self._tallies or self.is_slowed:  # it has failed
             self._weigh(gap, failed=False, is_test=is_test)
             self._remember(failed=False)
             is_over = not self._recent and self._count >= HISTORY and self._evidence <= 0.0
@@ -280,20 +279,19 @@ class Failures:
             gap: seconds from the request before to the one that failed; None if that left before
                 the present pace was set.
             silent: nothing came back.
-            counts: it is not known to be the fault of the page.
+            counts: it is not known to be the fault of the page. One that fails again does so at any
+                pace: it is weighed all the same.
             is_test: it was the test request of a pause.
             served: requests that the slot was ever served.
         """
         self._is_silent = silent
-        if gap is not None and not self._tallies:
+        if gap is not None and served and not self._tallies:
             pace, known = _doublings(gap), min(served, MEMORY)
             self._tallies = {
                 pace + doublings: Tally(share * known)
                 for doublings, share in enumerate(START, start=1)
             }
-        self._weigh(
-            gap, failed=True, is_test=is_test
-        )  # a page that fails again counts: it does so at any pace
+        self._weigh(gap, failed=True, is_test=is_test)
         if counts:
             self._remember(failed=True)
 
@@ -316,18 +314,17 @@ class Failures:
         else:
             self._excess += math.log(LESS)
         self._excess = min(max(0.0, self._excess), SURE)
-        if pace not in self._tallies:
-            self._tallies = {**self._tallies, pace: Tally()}  # the one before may be shared
-        self._tallies[pace].add(failed=failed)
+        known = self._tallies.get(pace, Tally()).after(failed=failed)
+        self._tallies = {**self._tallies, pace: known}  # a new one, as it may be shared
 
     def _usual(self, pace: int) -> float:
         """What its pages fail by themselves, as a share: what they did at slower paces and a
         standard error, but no more than at this one too."""
-        guess = Tally(WEIGHT, GUESS * WEIGHT)
+        guess = Tally((1.0 - GUESS) * WEIGHT, GUESS * WEIGHT)
         slower = [guess, *(each for at, each in self._tallies.items() if at > pace)]
         until = [*slower, self._tallies.get(pace, Tally())]
-        share, count = _sum(slower).share, _sum(slower).count
-        error = math.sqrt(share * (1.0 - share) / count)
+        share, answers = _sum(slower).share, _sum(slower).answers
+        error = math.sqrt(share * (1.0 - share) / answers)
         usual = max(share, min(_sum(until).share, share + error))
         is_tried = self.is_slowed or self.is_known
         return min(usual, max(EXCUSED, self._ratio) if is_tried else EXCUSED)
@@ -348,23 +345,27 @@ class Failures:
         self._recent = (self._recent << 1 | failed) & _ALL
 
     def on_test_failed(self) -> bool:
-        """A test request of a pause failed, or one of a host that is gone; returns whether it
-        is."""
+        """A test request of a pause failed; returns whether the host is gone."""
         self._failed_tests += 1
-        if self._failed_tests == TESTS:
+        if self._failed_tests >= TESTS:
             self.is_gone = True
             if not self.is_slowed:
                 self._gap_before = 0.0
             self.is_slowed = self.is_known = False
         return self.is_gone
 
-    def gone_rate(self) -> float | None:
-        """The pace from here of a host that is gone, 1/s: what it had served, and twice as much
-        each `TESTS` failures; infinite once, when that is its pace before; None where it stays."""
-        if self._is_silent or not self._gap_before or self._failed_tests % TESTS:
+    def on_gone_failed(self) -> float | None:
+        """It is gone, and failed once more; returns the pace from here, 1/s: what it had served,
+        and twice as much each `TESTS` errors; infinite once, when that is its pace before; None
+        where it stays."""
+        if not self._gap_before:
+            return None
+        tests, more = divmod(self._failed_tests, TESTS)
+        self._failed_tests += not self._is_silent
+        if more:
             return None
         served = max(GENTLE * self._gap_before, 1.0 - self._ratio)  # of the pace before
-        share = served * 2.0 ** (self._failed_tests // TESTS - 1)
+        share = served * 2.0 ** (tests - 1)
         if share < 1.0:
             return share / self._gap_before
         self._gap_before = 0.0
@@ -374,6 +375,7 @@ class Failures:
         """The failures of late were the crawler's own line's."""
         self._recent = 0
         self._excess = 0.0
+        self._tallies = {}
         self.is_slowed = self.is_known = False
         self.on_answered()
 
