@@ -20,10 +20,11 @@ Inspection Schemes, 1954.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
-from scrapy_adaptive.core.state.fields import Count, Mark, Range, Seconds
+from scrapy_adaptive.core.state.fields import Mark, Range, Seconds
+
+from .tallies import Tally, begun, doublings, is_fewer, usual
 
 HISTORY = 10
 """Answers looked back at."""
@@ -31,23 +32,10 @@ HISTORY = 10
 LATELY = 4
 """Requests over which the gap between them is averaged."""
 
-MEMORY = 24
-"""Answers at one pace, to a doubling, that are remembered."""
-
 TESTS = 4
 """Test requests in a row that fail before the host is gone: .25, .75, 1.75 and 2.75 s after it
 failed. A server that is started anew is often back by then; a dead one holds no crawl up for
 longer."""
-
-GUESS = 0.1
-"""Share of failures that is usual, as long as nothing is known of slower paces."""
-
-WEIGHT = 4.0
-"""Answers that this guess is worth."""
-
-START = (0.5, 0.25, 0.125, 0.125)
-"""Shares of the requests that were served before the first failure which are taken for served at a
-half of its pace, at a quarter, and so on: a start doubles its pace."""
 
 EXCUSED = 0.4
 """Share of failures, at most, that is taken for its pages' before a slower pace was tried."""
@@ -61,9 +49,6 @@ FEWER = 8.0
 MOST_RATIO = 0.9
 """Share of failures, at most, that a host or its pages are taken to have."""
 
-HELPED = 3.0
-"""Log likelihood ratio from which less fails at slower paces than at faster ones: twenty to one."""
-
 GENTLE = 1.0
 """Requests a second, at least, that a host is asked for which is gone and answers."""
 
@@ -71,44 +56,7 @@ SURE = 6.5
 """Log likelihood ratio from which its failures are its pages', or below whose negative they are its
 own: 665 to one."""
 
-SHORTEST = 1e-4
-"""Seconds from which the gaps between requests are counted in doublings."""
-
 _ALL = 2**HISTORY - 1
-
-
-class Tally(NamedTuple):
-    """Answers at one pace, the latest of them."""
-
-    served: Count = 0.0
-    failed: Count = 0.0
-
-    @property
-    def answers(self) -> float:
-        """All of them."""
-        return self.served + self.failed
-
-    @property
-    def share(self) -> float:
-        """Of failures."""
-        return self.failed / self.answers if self.answers else 0.0
-
-    @property
-    def likelihood(self) -> float:
-        """Log likelihood of so many failures at that share."""
-        terms = ((self.failed, self.share), (self.served, 1.0 - self.share))
-        return sum(count * math.log(share) for count, share in terms if count > 0.0 < share)
-
-    def after(self, *, failed: bool) -> Tally:
-        """The same and one more."""
-        kept = 1.0 - 1.0 / MEMORY if self.answers >= MEMORY else 1.0
-        return Tally(kept * self.served + (not failed), kept * self.failed + failed)
-
-
-def _sum(tallies: Iterable[Tally]) -> Tally:
-    """Of several paces."""
-    each = list(tallies)
-    return Tally(sum(one.served for one in each), sum(one.failed for one in each))
 
 
 class Failures:
@@ -182,7 +130,7 @@ class Failures:
         self._failed_count = 0
         """Failures since it was slowed down."""
         self._tallies: dict[int, Tally] = {}
-        """By the gap between requests, in doublings of `SHORTEST`."""
+        """What was served and what failed, by the doublings of the gap."""
 
     @property
     def is_dead(self) -> bool:
@@ -218,20 +166,9 @@ class Failures:
         """Whether it was slowed down in vain; it says so once."""
         if not self.is_slowed or self._evidence - self._excess < SURE:
             return False
-        is_helped = self._is_helped
+        is_helped = is_fewer(self._tallies, doublings(self._gap))
         self._know()
         return not is_helped
-
-    @property
-    def _is_helped(self) -> bool:
-        """Whether less fails at this pace and slower ones than at faster ones: two shares are much
-        likelier than one."""
-        pace = _doublings(self._gap)
-        slow = _sum(each for at, each in self._tallies.items() if at >= pace)
-        fast = _sum(each for at, each in self._tallies.items() if at < pace)
-        if fast.share <= slow.share:
-            return False
-        return fast.likelihood + slow.likelihood - _sum((fast, slow)).likelihood > HELPED
 
     def _know(self) -> None:
         """What has failed while it was slow is what its pages fail by themselves."""
@@ -285,12 +222,8 @@ class Failures:
             served: requests that the slot was ever served.
         """
         self._is_silent = silent
-        if gap is not None and served and not self._tallies:
-            pace, known = _doublings(gap), min(served, MEMORY)
-            self._tallies = {
-                pace + doublings: Tally(share * known)
-                for doublings, share in enumerate(START, start=1)
-            }
+        if gap is not None and not self._tallies:
+            self._tallies = begun(served, doublings(gap))
         self._weigh(gap, failed=True, is_test=is_test)
         if counts:
             self._remember(failed=True)
@@ -302,32 +235,22 @@ class Failures:
             return
         self._gap += (gap - self._gap) / (LATELY if self._gap else 1)
         if not (is_test or self.is_gone):  # these say nothing of pages
-            self._count_at(_doublings(self._gap), failed=failed)
+            self._count_at(doublings(self._gap), failed=failed)
         if self.is_slowed:
             self._compare_with_before(gap, failed=failed)
 
     def _count_at(self, pace: int, *, failed: bool) -> None:
         """Is that more than usual? And is it usual from here?"""
         if failed:
-            pages = self._usual(pace)
+            is_tried = self.is_slowed or self.is_known
+            most = max(EXCUSED, self._ratio) if is_tried else EXCUSED
+            pages = min(usual(self._tallies, pace), most)
             self._excess += math.log((1.0 - LESS * (1.0 - pages)) / pages)
         else:
             self._excess += math.log(LESS)
         self._excess = min(max(0.0, self._excess), SURE)
         known = self._tallies.get(pace, Tally()).after(failed=failed)
         self._tallies = {**self._tallies, pace: known}  # a new one, as it may be shared
-
-    def _usual(self, pace: int) -> float:
-        """What its pages fail by themselves, as a share: what they did at slower paces and a
-        standard error, but no more than at this one too."""
-        guess = Tally((1.0 - GUESS) * WEIGHT, GUESS * WEIGHT)
-        slower = [guess, *(each for at, each in self._tallies.items() if at > pace)]
-        until = [*slower, self._tallies.get(pace, Tally())]
-        share, answers = _sum(slower).share, _sum(slower).answers
-        error = math.sqrt(share * (1.0 - share) / answers)
-        usual = max(share, min(_sum(until).share, share + error))
-        is_tried = self.is_slowed or self.is_known
-        return min(usual, max(EXCUSED, self._ratio) if is_tried else EXCUSED)
 
     def _compare_with_before(self, gap: float, *, failed: bool) -> None:
         """Does it fail as much as before it was slowed down, or less?"""
@@ -378,11 +301,6 @@ class Failures:
         self._tallies = {}
         self.is_slowed = self.is_known = False
         self.on_answered()
-
-
-def _doublings(gap: float) -> int:
-    """Of a gap in seconds, those of `SHORTEST`."""
-    return round(math.log2(max(gap, SHORTEST) / SHORTEST))
 
 
 UNTRIED = Failures()
